@@ -1,0 +1,101 @@
+"""The group of verbs. Verbs are imported only when they are called; the lines below are what --help shows."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import traceback
+from importlib.util import find_spec
+from typing import Any
+
+import click
+
+from strop.records import StropError
+
+VERBS = {
+    "reproduce": "The paper's max-retrieval study: train, evaluate to 16,384 items, table, figures.",
+    "probe": "Every head's entropy, top weight, spread and horizon as the context grows.",
+    "calibrate": "Per-head temperatures from a little data, weights frozen.",
+    "evaluate": "The same model before and after, on held-out sizes.",
+    "arena": "Attention normalisers side by side on size-generalisation tasks.",
+    "doctor": "What is installed here, what is missing, and how to add it.",
+}
+_KEPT = "strop.kept"
+
+
+def kept(message: str) -> None:
+    """Say what stays if the verb is interrupted from now on, as in "finished runs in runs/arena"."""
+    click.get_current_context().find_root().meta[_KEPT] = message
+
+
+class Group(click.Group):
+    """Loads verbs by name, and gives every failure one line and an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs that this installation has."""
+        return [verb for verb in VERBS if find_spec(f"strop.cli.{verb}") is not None]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the verb's module and return its `command`."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command = importlib.import_module(f"strop.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Suggest the nearest verb for an unknown one."""
+        if args and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
+            ctx.fail(f"No verb {args[0]!r}. {_suggestion(args[0], self.list_commands(ctx))}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the verbs without importing them."""
+        with formatter.section("Verbs"):
+            formatter.write_dl([(verb, VERBS[verb]) for verb in self.list_commands(ctx)])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb; turn what goes wrong into one line on stderr and an exit code."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo(f"\nstrop: interrupted. {_kept_line(ctx)}", err=True)
+            ctx.exit(130)
+        except BrokenPipeError:
+            raise  # the reader of our output left, `| head` for one: click ends quietly
+        except (StropError, ValueError, OSError, ModuleNotFoundError) as error:
+            if ctx.params.get("traceback"):
+                traceback.print_exception(error)
+            else:
+                click.echo(f"strop: {_one_line(error)}", err=True)
+            ctx.exit(2)
+
+
+def _kept_line(ctx: click.Context) -> str:
+    message = ctx.find_root().meta.get(_KEPT)
+    return f"Kept: {message}." if message else "Nothing was left half-written."
+
+
+def _suggestion(word: str, verbs: list[str]) -> str:
+    near = difflib.get_close_matches(word, verbs, n=1, cutoff=0.5)
+    return f"Did you mean {near[0]}?" if near else f"Verbs: {', '.join(verbs)}."
+
+
+def _one_line(error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError):
+        from strop.cli.extras import remedy
+
+        return f"this needs the package {error.name!r}. {remedy(error.name or '')}"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="strop", message="%(prog)s %(version)s")
+@click.option("--traceback", is_flag=True, help="Show the whole traceback of an error.")
+def strop(traceback: bool) -> None:
+    """Find where a trained model's attention goes blunt as its inputs grow, and put the edge back.
+
+    Every verb explains itself: strop VERB --help
+    """

@@ -1,0 +1,51 @@
+"""Tidy records: one flat dict per row, kept as strict JSON lines, with where and how they were made.
+
+files.py       atomic writes, JSONL and CSV
+address.py     the content address of a frozen config
+provenance.py  versions, machine, commit and date
+runs.py        runs/<experiment>/<address>/: which runs are finished, and what they found
+
+Standard library only, and no torch: the command line's --help stands on this.
+"""
+
+from strop.records.address import address, canonical, short_id
+from strop.records.errors import DamagedFileError, RecordsError, StropError
+from strop.records.files import (
+    Record,
+    Value,
+    append,
+    atomic_path,
+    finite,
+    read,
+    read_csv,
+    write,
+    write_bytes,
+    write_csv,
+    write_text,
+)
+from strop.records.provenance import instruction_set, provenance
+from strop.records.runs import Run, runs
+
+__all__ = [
+    "DamagedFileError",
+    "Record",
+    "RecordsError",
+    "Run",
+    "StropError",
+    "Value",
+    "address",
+    "append",
+    "atomic_path",
+    "canonical",
+    "finite",
+    "instruction_set",
+    "provenance",
+    "read",
+    "read_csv",
+    "runs",
+    "short_id",
+    "write",
+    "write_bytes",
+    "write_csv",
+    "write_text",
+]

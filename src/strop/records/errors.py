@@ -1,0 +1,42 @@
+"""Errors whose message is one line written for the user; the command line prints them without a traceback."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class StropError(Exception):
+    """Base of every error that strop raises on purpose and that is no plain ValueError."""
+
+
+class RecordsError(StropError):
+    """A file or folder that cannot be read or written."""
+
+
+class DamagedFileError(RecordsError):
+    """A file whose content is not what was written: torn, cut off or changed."""
+
+
+@contextmanager
+def told_plainly(path: Path) -> Iterator[None]:
+    """Turn an OSError about path into a RecordsError that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise RecordsError(_plain(path, error)) from error
+
+
+def _plain(path: Path, error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return (
+            f"{path} must fit on the disk, got: {error.strerror}. Free some space or choose another folder."
+        )
+    if error.errno == errno.ENOENT:
+        return f"{path} must exist, got nothing there. Check the path."
+    reason = error.strerror or str(error)
+    return (
+        f"{path} must be readable and writable, got: {reason}. Choose another folder or mend its permissions."
+    )

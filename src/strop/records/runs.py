@@ -1,0 +1,115 @@
+"""Where records live: finished runs are never run again, unfinished ones never counted.
+
+    runs/<experiment>/                 report.html, leaderboards … of all its runs
+    runs/<experiment>/<address>/       one run, named by the content address of its config
+        config.json                    the config, canonical JSON
+        records.jsonl                  what it found
+        done.json                      written last: provenance, number of records, checksum of the two above
+        …                              checkpoints and whatever else the run keeps for resuming
+
+A run is finished when done.json is there; its records are read only if the checksums agree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from strop.records import files
+from strop.records.address import canonical, short_id
+from strop.records.errors import DamagedFileError, RecordsError, told_plainly
+from strop.records.files import Record
+from strop.records.provenance import provenance
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """The folder of one run. Making the object touches no disk."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, config: object, experiment: str, root: str | Path = "runs") -> Run:
+        """Return the folder that belongs to this config."""
+        return cls(Path(root) / experiment / short_id(config))
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has ended well."""
+        return (self.folder / "done.json").exists()
+
+    def begin(self, config: object) -> None:
+        """Make the folder and write the config. Does nothing to a run already begun."""
+        path, text = self.folder / "config.json", canonical(config) + "\n"
+        if path.exists() and _bytes(path) == text.encode():
+            return
+        files.write_text(path, text)
+
+    def finish(self, config: object, records: Iterable[Record]) -> None:
+        """Write the records, then the mark that says they are complete."""
+        self.begin(config)
+        rows = list(records)
+        files.write(self.folder / "records.jsonl", rows)
+        done = {
+            "format": FORMAT,
+            "records": len(rows),
+            "sha256": self._checksum(),
+            "provenance": provenance(),
+        }
+        files.write_text(self.folder / "done.json", json.dumps(done, indent=1) + "\n")
+
+    def records(self) -> list[Record]:
+        """Return the records of a finished run, or raise when anything is missing or changed."""
+        done = self.done()
+        if done["sha256"] != self._checksum():
+            raise DamagedFileError(
+                f"{self.folder} must hold what was written, got a changed file. Delete it and run again."
+            )
+        return files.read(self.folder / "records.jsonl")
+
+    def done(self) -> dict[str, object]:
+        """Return the content of done.json: format, records, sha256, provenance."""
+        path = self.folder / "done.json"
+        try:
+            done = json.loads(_bytes(path))
+            number = done["format"]
+            done["sha256"], done["provenance"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise DamagedFileError(
+                f"{path} must be a finished run's mark, got damaged text. Delete the folder and run again."
+            ) from error
+        if number != FORMAT:
+            raise RecordsError(
+                f"{path} must have format {FORMAT}, got {number!r}: another version of strop wrote it. "
+                "Use that version, or another results folder."
+            )
+        return dict(done)
+
+    def config(self) -> dict[str, object]:
+        """Return the stored config as plain values."""
+        try:
+            return dict(json.loads(_bytes(self.folder / "config.json")))
+        except (ValueError, TypeError) as error:
+            raise DamagedFileError(
+                f"{self.folder}/config.json must be JSON, got damaged text. Delete the folder."
+            ) from error
+
+    def _checksum(self) -> str:
+        parts = (_bytes(self.folder / name) for name in ("config.json", "records.jsonl"))
+        return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+
+
+def runs(experiment: str, root: str | Path = "runs") -> list[Run]:
+    """Return every finished run of an experiment, in the order of their addresses."""
+    folder = Path(root) / experiment
+    return [run for run in map(Run, sorted(folder.glob("*/"))) if run.finished]
+
+
+def _bytes(path: Path) -> bytes:
+    with told_plainly(path):
+        return path.read_bytes()

@@ -1,0 +1,7 @@
+"""Records → tables, figures and one self-contained HTML page.
+
+format.py   numbers, mean ± sd, p-values as text: the one place that decides how a number looks
+tables.py   Table: one table for terminal, HTML, Markdown and CSV
+figures.py  matplotlib house style, deterministic SVG and PNG (extra `report`)
+page.py     Page: sections, figures, tables and data in one HTML file that needs no network
+"""
