@@ -1,0 +1,68 @@
+"""strop: attention that stays sharp on inputs larger than those it was trained on.
+
+Names load when they are first used, so that `import strop` costs nothing and the command line answers at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from strop.kernels import attention as attention
+    from strop.kernels import native as native
+    from strop.normalisers import AdaptiveTemperature as AdaptiveTemperature
+    from strop.normalisers import ASEntmax as ASEntmax
+    from strop.normalisers import AverageHard as AverageHard
+    from strop.normalisers import Entmax as Entmax
+    from strop.normalisers import Entmax15 as Entmax15
+    from strop.normalisers import Hard as Hard
+    from strop.normalisers import LearnedSink as LearnedSink
+    from strop.normalisers import Llama4Temperature as Llama4Temperature
+    from strop.normalisers import LogN as LogN
+    from strop.normalisers import Normaliser as Normaliser
+    from strop.normalisers import OffByOne as OffByOne
+    from strop.normalisers import QASSMax as QASSMax
+    from strop.normalisers import Softmax as Softmax
+    from strop.normalisers import Sparsemax as Sparsemax
+    from strop.normalisers import SSMax as SSMax
+    from strop.normalisers import Temperature as Temperature
+    from strop.normalisers import TopK as TopK
+    from strop.normalisers import WithSink as WithSink
+    from strop.normalisers import YaRNTemperature as YaRNTemperature
+    from strop.sharpness import RowStats as RowStats
+    from strop.sharpness import best_top_weight as best_top_weight
+    from strop.sharpness import dispersion_bounds as dispersion_bounds
+    from strop.sharpness import entropy_of as entropy_of
+    from strop.sharpness import entropy_slope as entropy_slope
+    from strop.sharpness import horizon as horizon
+    from strop.sharpness import spread_bound as spread_bound
+
+_HOMES = {
+    "strop.kernels": ("attention",),
+    "strop.kernels.native": ("native",),
+    "strop.normalisers": (
+        "ASEntmax", "AdaptiveTemperature", "AverageHard", "Entmax", "Entmax15", "Hard", "LearnedSink",
+        "Llama4Temperature", "LogN", "Normaliser", "OffByOne", "QASSMax", "SSMax", "Softmax", "Sparsemax",
+        "Temperature", "TopK", "WithSink", "YaRNTemperature",
+    ),
+    "strop.sharpness": (
+        "RowStats", "best_top_weight", "dispersion_bounds", "entropy_of", "entropy_slope", "horizon", "spread_bound",
+    ),
+}  # fmt: skip
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = ["__version__", *sorted(_HOME_OF)]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'strop' has no attribute {name!r}")
+    home = importlib.import_module(_HOME_OF[name])
+    return home if _HOME_OF[name].endswith(f".{name}") else getattr(home, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,31 @@
+"""Errors at the public door: `<argument> must <rule>, got <actual>. <remedy>.`"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+
+
+def require(holds: bool, rule: str, actual: object, remedy: str = "", error: type[Exception] = ValueError) -> None:
+    """Raise `error` with one sentence that says the rule, what was given and what to do, unless the rule holds."""
+    if not holds:
+        raise error(f"{rule}, got {actual}." + (f" {remedy}." if remedy else ""))
+
+
+def require_number(name: str, value: float, *, above: float = -math.inf) -> float:
+    """Return `value` if it is a finite number greater than `above`."""
+    finite = isinstance(value, (int, float)) and math.isfinite(value)
+    require(finite and value > above, f"{name} must be a finite number" + _greater(above), value)
+    return float(value)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the remedy for an unknown name: the nearest known one, and all of them."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return (f"Did you mean {close[0]!r}? " if close else "") + "Known: " + ", ".join(known)
+
+
+def _greater(above: float) -> str:
+    return "" if above == -math.inf else f" greater than {above:g}"

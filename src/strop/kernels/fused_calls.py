@@ -1,0 +1,143 @@
+"""The temperature family by ordinary attention calls: exact, O(n) memory, at the speed of torch's own fused kernel.
+
+With logits e_j = scale·q·k_j and p = softmax(e), one call with the *keys as values* gives E_p[k] and the row's
+log-sum-exp, hence
+
+    H = logsumexp − scale·q·E_p[k]
+
+and β(H) then scales the query of a second, ordinary call. Where β depends on nothing or on n alone, the first call is
+not made.
+
+torch's log-sum-exp carries no gradient. Its gradient is d lse = Σ p_j d e_j, which is that of scale·q·A with A = Σ
+p_j k_j for *fixed* weights p, so a call with detached queries and keys and the live keys as values carries it: lse +
+(scale·q·A − detached itself). The first call runs in float32 for half-precision inputs: in bfloat16 the difference of
+two large numbers would lose the entropy.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from strop._types import Rows
+from strop.kernels.mask import Mask
+from strop.normalisers import Normaliser, Temperature
+from strop.sharpness import RowStats, upcast
+
+
+def reason_not(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Mask,
+    *,
+    normaliser: Normaliser,
+    softcap: float | None,
+    dropout_p: float,
+    return_stats: bool,
+    **settings: object,
+) -> str | None:
+    """Say what two plain attention calls cannot express."""
+    if not isinstance(normaliser, Temperature):
+        return f"{type(normaliser).__name__} is not of the temperature family"
+    if query.device.type != "cpu":
+        return f"torch's log-sum-exp is used on the CPU only, and the query is on {query.device}"
+    if softcap is not None:
+        return "soft-capped logits are not a product of query and key"
+    if dropout_p:
+        return "torch's fused kernel has no dropout on the CPU"
+    if return_stats:
+        return "a fused call does not tell a row's largest and smallest logit"
+    if torch.compiler.is_compiling():
+        return "an additive bias cannot be scaled by row" if mask.bias is not None else None
+    if mask.bias is not None and bool((mask.bias != 0).any()):
+        return "an additive bias cannot be scaled by row"
+    if not bool((key.sum() + value.sum()).isfinite()):
+        return "a NaN or inf in key or value would reach rows that may not see it"
+    return None
+
+
+def run(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Mask,
+    *,
+    scale: float,
+    normaliser: Normaliser,
+    softcap: float | None,
+    dropout_p: float,
+    return_stats: bool,
+) -> tuple[Tensor, None]:
+    """Attend by one call, by two, or by three when training through β."""
+    normaliser = cast(Temperature, normaliser)
+    n_q, n_k = query.shape[-2], key.shape[-2]
+    if query.numel() == 0 or n_k == 0:
+        return query.new_zeros(*query.shape[:-1], value.shape[-1]), None
+    n_keys = mask.n_keys(n_q, n_k, query.device)
+    q = _four_dimensional(normaliser.prepare_query(upcast(query), n_keys))
+    k, v = _four_dimensional(upcast(key)), _four_dimensional(upcast(value))
+    n_keys = n_keys.expand(query.shape[:-1]).reshape(q.shape[:-1])
+    call = _Call.of(mask, query, n_k, scale)
+    stats = _measure(call, q, k, n_keys) if normaliser.uses == "entropy" else _counted(n_keys, q.dtype)
+    q = q * normaliser.inverse_temperature(stats)[..., None]
+    out, _ = call(q, k, v)
+    sink = normaliser.sink()
+    if sink is not None:
+        out = out * torch.sigmoid(_measure(call, q, k, n_keys).logsumexp - sink)[..., None]
+    return out.reshape(*query.shape[:-1], value.shape[-1]).to(query.dtype), None
+
+
+class _Call(NamedTuple):
+    """One call of torch's fused kernel: values [b, h, n_k, d_v] → (their weighted mean, log-sum-exp)."""
+
+    bias: Tensor | None
+    is_causal: bool
+    scale: float
+
+    @classmethod
+    def of(cls, mask: Mask, query: Tensor, n_k: int, scale: float) -> _Call:
+        if mask.keep is None and mask.diagonal in (None, 0):
+            return cls(None, mask.diagonal == 0, scale)
+        keep = mask.dense(query.shape[-2], n_k, query.device)
+        assert keep is not None
+        bias = torch.zeros((), dtype=upcast(query).dtype, device=query.device).masked_fill(~keep, -torch.inf)
+        if query.ndim > 4:
+            bias = bias.expand(*query.shape[:-3], *(1, 1, 1)[bias.ndim :], *bias.shape[-3:])
+        bias = _four_dimensional(bias)
+        return cls(bias.expand(*bias.shape[:2], query.shape[-2], n_k), False, scale)
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        width = max(q.shape[-1], v.shape[-1])  # the kernel wants one head size
+        q, k, v_wide = (F.pad(x, (0, width - x.shape[-1])) if x.shape[-1] < width else x for x in (q, k, v))
+        attend = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+        out, logsumexp = attend(q, k, v_wide, 0.0, self.is_causal, attn_mask=self.bias, scale=self.scale)
+        return out[..., : v.shape[-1]], logsumexp
+
+
+def _measure(call: _Call, q: Tensor, k: Tensor, n_keys: Rows) -> RowStats:
+    """Statistics with their gradients; largest and smallest logit stay unknown (NaN)."""
+    expected_key, logsumexp = call(q, k, k)
+    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad):
+        carrier = call.scale * (q * call(q.detach(), k.detach(), k)[0]).sum(-1)
+        logsumexp = logsumexp.detach() + carrier - carrier.detach()
+    mean = call.scale * (q * expected_key).sum(-1)
+    sees = n_keys > 0
+    unknown = torch.full_like(mean, torch.nan)
+    return RowStats(n_keys, unknown, unknown, torch.where(sees, logsumexp, -torch.inf), torch.where(sees, mean, 0.0))
+
+
+def _counted(n_keys: Rows, dtype: torch.dtype) -> RowStats:
+    """All that is known without looking at a key."""
+    unknown = torch.full_like(n_keys, torch.nan, dtype=dtype)
+    return RowStats(n_keys, unknown, unknown, unknown, unknown)
+
+
+def _four_dimensional(tensor: Tensor) -> Tensor:
+    """[*batch, h, n, d] → [b, h, n, d]."""
+    if tensor.ndim > 4:
+        return tensor.flatten(0, -4)
+    return tensor[(None,) * (4 - tensor.ndim)]

@@ -1,0 +1,109 @@
+"""The narrow waist: what one row of attention logits says about itself.
+
+For the visible logits e_1 … e_n of a row, with p = softmax(e):
+
+    max, min      over the visible keys
+    logsumexp     log Σ exp(e_j)
+    mean          E_p[e] = Σ p_j e_j
+    entropy       H = −Σ p_j log p_j = logsumexp − mean        (nats)
+    top weight    max_j p_j = exp(max − logsumexp)
+    spread        δ = max − min                                (Lemma 2.1 of arXiv 2410.01104)
+
+Two disjoint sets of keys merge exactly, so the statistics of a row can be gathered over blocks, over ranks or over
+time: logsumexp by log-add-exp, mean by the shares exp(logsumexp_part − logsumexp).
+
+A row that sees nothing has n_keys 0, max −inf, min +inf, logsumexp −inf and mean 0. It is the identity of `merge`,
+its entropy, spread and top weight are 0, and no gradient through it is ever NaN. NaN among the visible logits makes
+its own row NaN and no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from strop._types import Keep, Logits, Rows
+
+
+class RowStats(NamedTuple):
+    """Statistics of the raw logits of each query row, as softmax at β = 1 sees them; every field is [*batch, n_q]."""
+
+    n_keys: Rows
+    max: Rows
+    min: Rows
+    logsumexp: Rows
+    mean: Rows
+
+    @classmethod
+    def of(cls, logits: Logits, keep: Keep | None = None) -> RowStats:
+        """Measure dense logits; `keep` is True where a row may look."""
+        logits = upcast(logits)
+        keep = torch.ones((), dtype=torch.bool, device=logits.device) if keep is None else keep
+        keep = keep.broadcast_to(torch.broadcast_shapes(keep.shape, logits.shape))
+        if logits.shape[-1] == 0:
+            return cls.empty(keep.shape[:-1], logits)
+        n_keys = keep.sum(-1)
+        empty = n_keys == 0
+        top = logits.masked_fill(~keep, -torch.inf).amax(-1)
+        low = logits.masked_fill(~keep, torch.inf).amin(-1)
+        shift = top.masked_fill(empty, 0.0)
+        visible = torch.where(keep, logits, shift[..., None])  # hidden logits leave before they can make a NaN gradient
+        unnormalised = torch.where(keep, (visible - shift[..., None]).exp(), 0.0)
+        total = unnormalised.sum(-1).masked_fill(empty, 1.0)
+        logsumexp = (shift + total.log()).masked_fill(empty, -torch.inf)
+        return cls(n_keys, top, low, logsumexp, (unnormalised * visible).sum(-1) / total)
+
+    @classmethod
+    def empty(cls, shape: tuple[int, ...], like: Tensor) -> RowStats:
+        """Rows that see nothing: the identity of `merge`."""
+        none = torch.zeros(shape, dtype=torch.int64, device=like.device)
+        zero = torch.zeros(shape, dtype=like.dtype, device=like.device)
+        return cls(none, zero - torch.inf, zero + torch.inf, zero - torch.inf, zero)
+
+    def merge(self, other: RowStats) -> RowStats:
+        """Return the statistics of the union of two disjoint sets of keys."""
+        n_keys = self.n_keys + other.n_keys
+        logsumexp = torch.logaddexp(self.logsumexp, other.logsumexp)
+        finite = logsumexp.masked_fill(n_keys == 0, 0.0)
+        mean = self.mean * (self.logsumexp - finite).exp() + other.mean * (other.logsumexp - finite).exp()
+        top, low = torch.maximum(self.max, other.max), torch.minimum(self.min, other.min)
+        return RowStats(n_keys, top, low, logsumexp, mean)
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> RowStats:
+        """Apply one change of shape, device or dtype to every field."""
+        return RowStats(*(change(field) for field in self))
+
+    @property
+    def entropy(self) -> Rows:
+        """H in nats, between 0 and log n_keys; 0 for a row that sees nothing."""
+        seen = self.n_keys > 0
+        return torch.where(seen, torch.where(seen, self.logsumexp, 0.0) - self.mean, 0.0).clamp(min=0.0)
+
+    @property
+    def effective_keys(self) -> Rows:
+        """exp(H): how many equally weighted keys would have this entropy; 0 for a row that sees nothing."""
+        return torch.where(self.n_keys > 0, self.entropy.exp(), 0.0)
+
+    @property
+    def top_weight(self) -> Rows:
+        """Largest softmax weight of the row; 0 for a row that sees nothing."""
+        seen = self.n_keys > 0
+        return torch.where(seen, (self.max - torch.where(seen, self.logsumexp, 0.0)).exp(), 0.0)
+
+    @property
+    def spread(self) -> Rows:
+        """δ = max − min over the visible keys; 0 for a row that sees nothing."""
+        return torch.where(self.n_keys > 0, self.max - self.min, 0.0)
+
+
+def entropy_of(weights: Tensor) -> Tensor:
+    """Entropy in nats of weights ≥ 0 along the last axis (0·log 0 = 0); meaningless for signed or unnormalised ones."""
+    return -torch.xlogy(weights, weights).sum(-1)
+
+
+def upcast(tensor: Tensor) -> Tensor:
+    """Half precision to float32, in which all statistics are computed; float32 and float64 stay."""
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
