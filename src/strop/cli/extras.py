@@ -32,6 +32,6 @@ def remedy(module: str) -> str:
 
 
 def _torch() -> str:
-    from strop.records.provenance import version
+    from strop.records.origin import version
 
     return (version("torch") or "2.13.0").partition("+")[0]

@@ -17,9 +17,7 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines instead of tables.")
-seed = click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all randomness."
-)
+seed = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all randomness.")
 threads = click.option(
     "--threads",
     type=click.IntRange(min=1),
@@ -30,9 +28,7 @@ threads = click.option(
 
 def out(default: str, text: str = "Where to write the results.") -> Callable[[F], F]:
     """Return the --out option with its default."""
-    return click.option(
-        "--out", type=click.Path(path_type=Path), default=default, show_default=True, help=text
-    )
+    return click.option("--out", type=click.Path(path_type=Path), default=default, show_default=True, help=text)
 
 
 def examples(*lines: str) -> str:
@@ -48,18 +44,14 @@ class Integers(click.ParamType):  # type: ignore[type-arg]  # not generic before
     def __init__(self, minimum: int = 1) -> None:
         self.minimum = minimum
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, ...]:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
         """Parse, or fail with what was wrong."""
         if isinstance(value, tuple):
             return value
         try:
             numbers = tuple(int(part) for part in str(value).split(","))
         except ValueError:
-            self.fail(
-                f"must be integers between commas, got {value!r}. For example 128,512,2048.", param, ctx
-            )
+            self.fail(f"must be integers between commas, got {value!r}. For example 128,512,2048.", param, ctx)
         if min(numbers) < self.minimum:
             self.fail(f"must be at least {self.minimum}, got {min(numbers)}.", param, ctx)
         return numbers

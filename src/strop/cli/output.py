@@ -29,9 +29,7 @@ class Bar:
         if self._progress is not None and self._task is not None:
             self._progress.advance(self._task, steps)
 
-    def update(
-        self, *, completed: float | None = None, total: float | None = None, text: str | None = None
-    ) -> None:
+    def update(self, *, completed: float | None = None, total: float | None = None, text: str | None = None) -> None:
         """Set what is done, how much there is, or the words before the bar."""
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, completed=completed, total=total, description=_plain(text))

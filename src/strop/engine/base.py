@@ -41,8 +41,8 @@ class Engine(Protocol):
 
 
 def attempt(function: Callable[[C], R], config: C) -> R | Failure:
-    """Run once; an exception becomes a Failure."""
+    """Run once; an exception, sys.exit() among them, becomes a Failure."""
     try:
         return function(config)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return Failure.of(error)

@@ -89,16 +89,12 @@ class _Worker:
     def __init__(self, function: Callable[[Any], Any], threads: int) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process: SpawnProcess = context.Process(
-            target=_serve, args=(theirs, function, threads), daemon=True
-        )
+        self.process: SpawnProcess = context.Process(target=_serve, args=(theirs, function, threads), daemon=True)
         self.alive = True
         try:
             self.process.start()
         except (AttributeError, TypeError) as error:  # what pickle raises for a lambda or a local function
-            raise ValueError(
-                f"function must be importable from a module, got {function!r}. Move it there."
-            ) from error
+            raise ValueError(f"function must be importable from a module, got {function!r}. Move it there.") from error
         finally:
             theirs.close()
 

@@ -1,14 +1,14 @@
 """Tidy records: one flat dict per row, kept as strict JSON lines, with where and how they were made.
 
-files.py       atomic writes, JSONL and CSV
-address.py     the content address of a frozen config
-provenance.py  versions, machine, commit and date
-runs.py        runs/<experiment>/<address>/: which runs are finished, and what they found
+files.py      atomic writes, JSONL and CSV
+addresses.py  the content address of a frozen config
+origin.py     versions, machine, commit and date
+run.py        runs/<experiment>/<address>/: which runs are finished, and what they found
 
 Standard library only, and no torch: the command line's --help stands on this.
 """
 
-from strop.records.address import address, canonical, short_id
+from strop.records.addresses import address, canonical, short_id
 from strop.records.errors import DamagedFileError, RecordsError, StropError
 from strop.records.files import (
     Record,
@@ -23,8 +23,8 @@ from strop.records.files import (
     write_csv,
     write_text,
 )
-from strop.records.provenance import instruction_set, provenance
-from strop.records.runs import Run, runs
+from strop.records.origin import instruction_set, provenance
+from strop.records.run import Run, runs
 
 __all__ = [
     "DamagedFileError",

@@ -38,11 +38,7 @@ def _plain(value: object, place: str) -> object:
         return {_key(key, place): _plain(item, f"{place}[{key!r}]") for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item, f"{place}[{i}]") for i, item in enumerate(value)]
-    if (
-        value is None
-        or isinstance(value, str | int | bool)
-        or (isinstance(value, float) and math.isfinite(value))
-    ):
+    if value is None or isinstance(value, str | int | bool) or (isinstance(value, float) and math.isfinite(value)):
         return value
     raise RecordsError(
         f"{place} must be a dataclass, dict, list, tuple, str, int, finite float, bool or None, "

@@ -35,13 +35,15 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     with told_plainly(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        try:
+    try:
+        with told_plainly(target, unless_about_another=temporary):
             yield temporary
+        with told_plainly(target):
             _flush(temporary)
             os.replace(temporary, target)
-        finally:
-            temporary.unlink(missing_ok=True)
-        _flush(target.parent)
+            _flush(target.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
@@ -173,9 +175,7 @@ def _checked_value(key: str, value: object) -> Value:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, str) and value in _NOT_FINITE:
-        raise RecordsError(
-            f"record[{key!r}] must not be the word {value!r}, a number's name. Use float({value!r})."
-        )
+        raise RecordsError(f"record[{key!r}] must not be the word {value!r}, a number's name. Use float({value!r}).")
     if value is None or isinstance(value, str | int | float | bool):
         return value
     raise RecordsError(

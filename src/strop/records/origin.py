@@ -48,9 +48,7 @@ def _cpuinfo(field: str) -> str | None:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:  # not Linux
         return None
-    return next(
-        (line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == field), None
-    )
+    return next((line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == field), None)
 
 
 def _commit(folder: Path) -> str | None:

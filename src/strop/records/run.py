@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strop.records import files
-from strop.records.address import canonical, short_id
+from strop.records.addresses import canonical, short_id
 from strop.records.errors import DamagedFileError, RecordsError, told_plainly
 from strop.records.files import Record
-from strop.records.provenance import provenance
+from strop.records.origin import provenance
 
 FORMAT = 1
 
