@@ -1,0 +1,92 @@
+"""What is in force on which module: a stack of frames for every attention module of a model.
+
+`sharpened` and `observed` push one frame each on the modules they concern and take it away on exit. A
+module's normaliser is resolved from the outermost frame inwards: an inner frame replaces the outer one on the
+heads it names and leaves the rest. Frames are kept by module, never globally, so two models in two threads do
+not meet; a module without frames is plain softmax.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
+
+from torch import Tensor, nn
+
+from strop.hf.calls import Call, run
+from strop.hf.heads import on_heads
+from strop.normalisers import Normaliser, Softmax
+from strop.sharpness import RowStats
+
+Observer = Callable[[str, Call, RowStats], None]
+"""Called with the module's name, the call and the statistics of its raw logits."""
+
+_LOCK = threading.RLock()
+_FRAMES: WeakKeyDictionary[nn.Module, tuple[Frame, ...]] = WeakKeyDictionary()
+_PLAIN = Softmax()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A normaliser for some heads of one module; None means all of them."""
+
+    normaliser: Normaliser
+    heads: tuple[int, ...] | None = None
+
+
+@dataclass(eq=False)
+class Frame:
+    """One use of `sharpened` or `observed` on one model."""
+
+    names: Mapping[nn.Module, str]
+    choices: Mapping[nn.Module, Choice] = field(default_factory=dict)
+    observer: Observer | None = None
+    calls: int = 0
+    forwards: int = 0
+
+
+@contextmanager
+def pushed(frame: Frame) -> Iterator[None]:
+    """Keep a frame on its modules for the length of the block."""
+    with _LOCK:
+        for module in frame.names:
+            _FRAMES[module] = (*_FRAMES.get(module, ()), frame)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            for module in frame.names:
+                _FRAMES[module] = tuple(other for other in _FRAMES[module] if other is not frame)
+
+
+def frames_of(module: nn.Module) -> tuple[Frame, ...]:
+    """Return the frames on a module, outermost first."""
+    return _FRAMES.get(module, ())
+
+
+def attend(module: nn.Module, call: Call) -> Tensor:
+    """Run a call as the module's frames say, and tell their observers."""
+    frames = frames_of(module)
+    watched = [frame for frame in frames if frame.observer is not None]
+    out, stats = run(call, resolved(module, frames, call.n_heads), stats=bool(watched))
+    for frame in frames:
+        frame.calls += 1
+    for frame in watched:
+        assert frame.observer is not None
+        assert stats is not None
+        frame.observer(frame.names[module], call, stats)
+    return out
+
+
+def resolved(module: nn.Module, frames: Sequence[Frame], n_heads: int) -> Normaliser:
+    """Return the one normaliser that the frames amount to."""
+    normaliser: Normaliser = _PLAIN
+    for choice in (frame.choices[module] for frame in frames if module in frame.choices):
+        if choice.heads is None:
+            normaliser = choice.normaliser
+        else:
+            normaliser = on_heads(choice.heads, n_heads, choice.normaliser, normaliser)
+    return normaliser

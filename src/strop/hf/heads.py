@@ -1,0 +1,80 @@
+"""A normaliser for some heads and another for the rest, as one normaliser, so that one call of attention serves both.
+
+    weights of head h = chosen(logits_h) for h in `heads`, others(logits_h) elsewhere
+
+Two temperature normalisers give a temperature normaliser (β and the sink are picked head by head), so every
+fast implementation still runs it; any other pair is picked from the weights themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from strop._checks import require
+from strop._types import Keep, Logits, Rows, Weights
+from strop.normalisers import Normaliser, Temperature
+from strop.sharpness import RowStats
+
+
+def on_heads(heads: Sequence[int], n_heads: int, chosen: Normaliser, others: Normaliser) -> Normaliser:
+    """Return `chosen` on the given heads and `others` on the rest of `n_heads`."""
+    wrong = [head for head in heads if not 0 <= head < n_heads]
+    require(not wrong, f"heads must lie in 0..{n_heads - 1}", wrong, "Heads are counted as query heads, from 0")
+    picked = torch.zeros(n_heads, dtype=torch.bool)
+    picked[list(heads)] = True
+    if isinstance(chosen, Temperature) and isinstance(others, Temperature):
+        return TemperatureOnHeads(picked, chosen, others)
+    return NormaliserOnHeads(picked, chosen, others)
+
+
+class _OnHeads(Normaliser):
+    def __init__(self, picked: Tensor, chosen: Normaliser, others: Normaliser) -> None:
+        super().__init__()
+        self.heads = len(picked)
+        self.rowwise = chosen.rowwise and others.rowwise  # type: ignore[misc]
+        self.simplex = chosen.simplex and others.simplex  # type: ignore[misc]
+        self.picked, self.chosen, self.others = picked, chosen, others
+
+    def _pick(self, chosen: Tensor, others: Tensor, axes: int) -> Tensor:
+        picked = self.picked.to(chosen.device).view(-1, *[1] * axes)
+        return torch.where(picked, chosen, others)
+
+    def prepare_query(self, query: Tensor, n_keys: Rows) -> Tensor:
+        """As each head's own normaliser does."""
+        chosen, others = self.chosen.prepare_query(query, n_keys), self.others.prepare_query(query, n_keys)
+        return query if chosen is query and others is query else self._pick(chosen, others, 2)
+
+
+class NormaliserOnHeads(_OnHeads):
+    """Any two normalisers: both are computed, and the weights picked head by head."""
+
+    def weights(self, logits: Logits, keep: Keep | None = None) -> Weights:
+        """The weights of each head's own normaliser."""
+        return self._pick(self.chosen.weights(logits, keep), self.others.weights(logits, keep), 2)
+
+
+class TemperatureOnHeads(_OnHeads, Temperature):
+    """Two temperature normalisers: β and the sink are picked head by head, and attention is computed once."""
+
+    chosen: Temperature
+    others: Temperature
+
+    def __init__(self, picked: Tensor, chosen: Temperature, others: Temperature) -> None:
+        super().__init__(picked, chosen, others)
+        order = ("constant", "n_keys", "entropy")
+        self.uses = max(chosen.uses, others.uses, key=order.index)  # type: ignore[misc]
+
+    def inverse_temperature(self, stats: RowStats) -> Rows:
+        """β of each head's own normaliser."""
+        return self._pick(self.chosen.inverse_temperature(stats), self.others.inverse_temperature(stats), 1)
+
+    def sink(self) -> Tensor | None:
+        """The sink of each head's own normaliser; −inf, which takes nothing, for a head without one."""
+        chosen, others = self.chosen.sink(), self.others.sink()
+        if chosen is None and others is None:
+            return None
+        none = torch.tensor(-torch.inf)
+        return self._pick(none if chosen is None else chosen, none if others is None else others, 1)

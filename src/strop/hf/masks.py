@@ -1,0 +1,99 @@
+"""Masks as transformers builds them for our two attention names, without an n×n tensor for long inputs.
+
+transformers hands a mask to a custom attention only if a mask function is registered under the same name;
+without one padding and causality are silently lost. Two names are registered, since models differ in what "no
+mask" means:
+
+    strop         models with an sdpa path. Plain causal input gets no mask, as sdpa's does: the attention function
+                  then reads `is_causal` from the call or the module, exactly as transformers' own sdpa function does.
+    strop_eager   models without one (soft-capping, sinks). They get eager's additive mask, always; None means "see
+                  everything".
+
+From LAZY_FROM elements on, any mask is handed over as a `LazyMask`, which builds a block of rows when asked
+(sliding windows at 8,192 tokens: 2 MB at a time instead of 64).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+LAZY_FROM = 1 << 22
+"""Mask elements (query rows × keys) from which a mask is built lazily."""
+
+
+class LazyMask:
+    """A bool mask [B, 1, n_q, n_k] that exists one block of rows at a time."""
+
+    def __init__(self, build: Callable[[int, int], Tensor], n_q: int, n_k: int) -> None:
+        self._build = build
+        self.shape = (1, 1, n_q, n_k)
+        self.ndim = 4
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        """Return rows start..stop−1, True = may look."""
+        return self._build(start, stop)
+
+
+def sdpa_like_mask(**arguments: Any) -> Tensor | LazyMask | None:
+    """The mask of the name `strop`: None where sdpa's would be, else bool, lazily when large."""
+    from transformers.masking_utils import sdpa_mask
+
+    if not _large(arguments):
+        return sdpa_mask(**arguments)
+    return None if _skipped(arguments) else _lazy(arguments)
+
+
+def eager_like_mask(**arguments: Any) -> Tensor | LazyMask | None:
+    """The mask of the name `strop_eager`: additive, never skipped for causal input, lazily when large."""
+    from transformers.masking_utils import eager_mask
+
+    if not _large(arguments):
+        return eager_mask(**arguments)
+    return None if _skipped(arguments | {"allow_is_causal_skip": False}) else _lazy(arguments)
+
+
+def joined(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
+    """One mask from a bool or additive mask and an additive bias."""
+    if bias is None or mask is None:
+        return mask if bias is None else bias
+    if mask.dtype == torch.bool:
+        return torch.where(mask, bias, -torch.inf)
+    return mask + bias
+
+
+def triangle(query: Tensor, key: Tensor) -> Tensor:
+    """The bool mask that torch's `is_causal` means: row i sees keys j ≤ i."""
+    return torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()
+
+
+def _large(arguments: dict[str, Any]) -> bool:
+    return int(arguments["q_length"]) * int(arguments["kv_length"]) >= LAZY_FROM
+
+
+def _skipped(arguments: dict[str, Any]) -> bool:
+    """Whether transformers would leave this mask out. It decides before it builds; asked so, it builds nothing."""
+    from transformers.masking_utils import sdpa_mask
+
+    def nothing(batch: Tensor, head: Tensor, row: Tensor, key: Tensor) -> Tensor:
+        return torch.ones((1, 1, 1, 1), dtype=torch.bool, device=row.device)
+
+    mask = sdpa_mask(**(arguments | {"mask_function": nothing, "use_vmap": False}))
+    return mask is None
+
+
+def _lazy(arguments: dict[str, Any]) -> LazyMask:
+    from transformers.masking_utils import sdpa_mask
+
+    fixed = arguments | {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
+
+    def build(start: int, stop: int) -> Tensor:
+        rows = {"q_length": stop - start, "q_offset": arguments.get("q_offset", 0) + start}
+        mask = sdpa_mask(**(fixed | rows))
+        assert mask is not None
+        return mask
+
+    return LazyMask(build, int(arguments["q_length"]), int(arguments["kv_length"]))

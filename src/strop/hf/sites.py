@@ -1,0 +1,111 @@
+"""Where a model's attention is: the modules that call transformers' attention interface, or torch's attention, by name.
+
+Found by what a class's methods mention, so that a model which cannot be patched is refused before it runs.
+Layers are chosen by number (the order of `named_modules`, which for a plain decoder is the layer's own
+number), by name, or by a pattern such as "decoder.*". `layer_idx` is not used: it may be missing, and
+encoder-decoder models repeat it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from types import FunctionType
+from typing import Any
+
+from torch import nn
+
+from strop._checks import nearest, require
+
+_FRAMEWORK = ("transformers.modeling_utils", "transformers.generation.utils")
+"""Where transformers' base classes live, which mention the interface without being attention."""
+
+
+@dataclass(frozen=True)
+class Sites:
+    """The attention modules of a model: name → module, split by how they are reached."""
+
+    by_interface: dict[str, nn.Module]
+    by_torch: dict[str, nn.Module]
+    model: str
+
+    @property
+    def all(self) -> dict[str, nn.Module]:
+        """All of them, in the order of `named_modules`."""
+        return self.by_interface | self.by_torch
+
+    def chosen(self, layers: Sequence[int | str] | None) -> dict[str, nn.Module]:
+        """Return the sites that `layers` means, or raise naming the one that means nothing."""
+        everything = self.all
+        if layers is None:
+            return everything
+        names = {name for layer in layers for name in self._meant(layer)}
+        return {name: module for name, module in everything.items() if name in names}
+
+    def _meant(self, layer: int | str) -> list[str]:
+        names = list(self.all)
+        if isinstance(layer, int):
+            require(0 <= layer < len(names), f"layers must lie in 0..{len(names) - 1} for {self.model}", layer)
+            return [names[layer]]
+        meant = [name for name in names if fnmatchcase(name, layer)]
+        require(
+            bool(meant),
+            f"layers must name attention modules of {self.model}",
+            repr(layer),
+            nearest(layer, names),
+        )
+        return meant
+
+
+def sites(model: nn.Module) -> Sites:
+    """Find the attention modules of a model, or raise naming a model that has none that can be reached."""
+    require(isinstance(model, nn.Module), "model must be a torch.nn.Module", type(model).__name__, error=TypeError)
+    modules = dict(model.named_modules())
+    by_interface = {name: m for name, m in modules.items() if "ALL_ATTENTION_FUNCTIONS" in _mentioned(type(m))}
+    by_torch = {name: m for name, m in modules.items() if name not in by_interface and _calls_torch(m)}
+    found = Sites(by_interface, by_torch, type(model).__name__)
+    require(
+        bool(found.all),
+        "model must call transformers' attention interface or torch's scaled_dot_product_attention",
+        f"{found.model}, which calls neither",
+        "Its attention is written out in its own code (as in Bloom, Falcon and DeBERTa), or it has none",
+    )
+    return found
+
+
+def owners(model: nn.Module) -> list[nn.Module]:
+    """The transformers models in a module: itself, or those inside it, outermost only."""
+    found: list[nn.Module] = []
+    inside: set[int] = set()
+    for module in model.modules():
+        if hasattr(module, "_supports_sdpa") and id(module) not in inside:
+            found.append(module)
+            inside |= {id(part) for part in module.modules()}
+    return found
+
+
+def _calls_torch(module: nn.Module) -> bool:
+    if type(module).__module__.startswith("transformers."):
+        return False
+    if isinstance(module, nn.MultiheadAttention) or isinstance(getattr(module, "fused_attn", None), bool):
+        return True
+    return "scaled_dot_product_attention" in _mentioned(type(module))
+
+
+def _mentioned(kind: type) -> frozenset[str]:
+    """Every global and attribute name that a class's own methods use, decorated or not."""
+    return _names_in(kind)
+
+
+@cache
+def _names_in(kind: type) -> frozenset[str]:
+    own = [base for base in kind.__mro__ if base not in nn.Module.__mro__ and base.__module__ not in _FRAMEWORK]
+    return frozenset(name for base in own for method in vars(base).values() for name in _names(method))
+
+
+def _names(method: Any) -> tuple[str, ...]:
+    plain: object = inspect.unwrap(method) if callable(method) else None
+    return plain.__code__.co_names if isinstance(plain, FunctionType) else ()
