@@ -123,7 +123,9 @@ def test_an_append_that_meets_a_real_limit_leaves_whole_lines_only(tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_told_plainly(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(records.RecordsError, match=r"file/r.jsonl must be readable and writable, got: .*Choose another"):
+    with pytest.raises(
+        records.RecordsError, match=r"file/r.jsonl must be readable and writable, got: .*Choose another"
+    ):
         records.write(tmp_path / "file" / "r.jsonl", [])
     with pytest.raises(records.RecordsError, match="must be readable and writable, got: Is a directory"):
         records.append(tmp_path, [])

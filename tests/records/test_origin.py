@@ -21,7 +21,9 @@ def test_provenance_is_a_record_that_names_versions_machine_and_date(tmp_path):
 
 def test_commit_is_told_from_a_checkout_only(tmp_path):
     def git(*arguments):
-        subprocess.run(["git", "-C", str(tmp_path), "-c", "user.name=t", "-c", "user.email=t@t", *arguments], check=True)
+        subprocess.run(
+            ["git", "-C", str(tmp_path), "-c", "user.name=t", "-c", "user.email=t@t", *arguments], check=True
+        )
 
     name = Path(module.__file__).name
     (tmp_path / name).write_text("x")

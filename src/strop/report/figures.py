@@ -38,12 +38,13 @@ SERIES = {
     "series-1": ("#0071b2", "#5bb3ee"),  # blue
     "series-2": ("#d55c00", "#ff9248"),  # vermilion
     "series-3": ("#009e74", "#3fd0a4"),  # green
-    "series-4": ("#ca79a7", "#ee9fcb"),  # rose
+    "series-4": ("#c26a9b", "#ee9fcb"),  # rose
     "series-5": ("#b38600", "#f0c63a"),  # ochre
-    "series-6": ("#3f9fce", "#93d5ff"),  # sky
+    "series-6": ("#3593c0", "#93d5ff"),  # sky
     "series-7": ("#6b4fa3", "#b59bf0"),  # violet
     "series-8": ("#50565e", "#c3c9d0"),  # grey
 }
+PIXELS = 110  # of a page for an inch of a figure: its 9-point text is then as large as a caption
 SEQUENTIAL = "cividis"  # uniform, and the same to colour-blind readers
 DIVERGING = "RdBu_r"
 
@@ -67,9 +68,7 @@ def style() -> Iterator[None]:
         yield
 
 
-def new(
-    width: float = 7.0, height: float = 3.6, rows: int = 1, columns: int = 1, **options: Any
-) -> tuple[Figure, Any]:
+def new(width: float = 8.0, height: float = 3.8, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
     """Return a figure (inches) and its axes, as pyplot.subplots does, without pyplot's global state."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -95,8 +94,9 @@ def svg(figure: Figure) -> str:
     """Return the figure as one <svg> element whose colours follow the page."""
     text = io.StringIO()
     with style():
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
-    return _inline(text.getvalue())
+        figure.savefig(text, format="svg", dpi=200, metadata={"Date": None, "Creator": None}, transparent=True)
+    width = round(figure.get_figwidth() * PIXELS)
+    return _inline(text.getvalue()).replace("<svg", f'<svg style="max-width: {width}px"', 1)
 
 
 def png(figure: Figure, path: str | os.PathLike[str], dpi: int = 160) -> None:
@@ -112,11 +112,11 @@ def _settings() -> dict[str, Any]:
         "svg.hashsalt": "strop",
         "svg.fonttype": "none",
         "font.family": "sans-serif",
-        "font.size": 10,
+        "font.size": 9,
         "text.color": ink("ink"),
         "axes.labelcolor": ink("ink"),
         "axes.titlecolor": ink("ink"),
-        "axes.titlesize": 11,
+        "axes.titlesize": 10,
         "axes.titleweight": "bold",
         "axes.titlelocation": "left",
         "axes.edgecolor": ink("muted"),
@@ -133,9 +133,13 @@ def _settings() -> dict[str, Any]:
         "ytick.color": ink("muted"),
         "xtick.labelcolor": ink("ink"),
         "ytick.labelcolor": ink("ink"),
-        "lines.linewidth": 2.0,
-        "lines.markersize": 5,
-        "legend.frameon": False,
+        "lines.linewidth": 1.8,
+        "lines.markersize": 4.5,
+        "image.interpolation": "nearest",
+        "legend.frameon": True,
+        "legend.facecolor": ink("paper"),
+        "legend.edgecolor": "none",
+        "legend.framealpha": 0.85,
         "figure.facecolor": ink("paper"),
         "savefig.facecolor": ink("paper"),
     }
@@ -144,13 +148,11 @@ def _settings() -> dict[str, Any]:
 def _inline(text: str) -> str:
     """Keep the element alone, let it take the page's size, font and colours, and make its ids its own."""
     text = text[text.index("<svg") :].strip()
-    text = re.sub(
-        r"<metadata>.*?</metadata>\s*|<style .*?</style>\s*|<defs>\s*</defs>\s*", "", text, flags=re.S
-    )
+    text = re.sub(r"<metadata>.*?</metadata>\s*|<style .*?</style>\s*|<defs>\s*</defs>\s*", "", text, flags=re.S)
     text = re.sub(r' (?:width|height)="[^"]*pt"', "", text, count=2)
     text = re.sub(r"font-family: [^;\"]*", "font-family: inherit", text)
     text = re.sub(r'<g id="[\w.]+_\d+">', "<g>", text)
     for name, (light, _) in {**INK, **SERIES}.items():
         text = text.replace(f": {light}", f": var(--{name}, {light})")
-    own = "f" + hashlib.sha256(text.encode()).hexdigest()[:8]
+    own = "fig" + hashlib.sha256(text.encode()).hexdigest()[:8]
     return re.sub(r'( id="|"#|url\(#)(?=\w)', rf"\g<1>{own}-", text)

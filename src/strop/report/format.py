@@ -10,7 +10,7 @@ MISSING = "–"
 
 
 def number(value: object, digits: int = 3) -> str:
-    """Return `digits` significant digits: 0.0123, 5.69, 1,024, 2.4e-7, ∞; – for None and NaN."""
+    """Return `digits` significant digits, but whole numbers whole: 0.0123, 5.69, 1,024, 2.40e-7, ∞; – for None and NaN."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return MISSING
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -21,8 +21,7 @@ def number(value: object, digits: int = 3) -> str:
         return "∞" if value > 0 else "−∞"
     if value == 0:
         return "0"
-    value = float(f"{value:.{digits}g}")  # round first: 0.99996 has the exponent of 1
-    exponent = math.floor(math.log10(abs(value)))
+    exponent = math.floor(math.log10(abs(float(f"{value:.{digits}g}"))))  # rounded first: 0.99996 is written as 1.00
     if not -4 <= exponent < 9:
         return _scientific(value, digits)
     return fixed(value, max(0, digits - 1 - exponent))

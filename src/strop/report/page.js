@@ -3,11 +3,13 @@
 for (const table of document.querySelectorAll("table[data-sortable]")) {
   const body = table.tBodies[0];
   const raw = (row, column) => row.cells[column].dataset.value ?? row.cells[column].textContent;
+  const number = (text) => Number(text.replace("inf", "Infinity")); // Python writes inf
   const order = (a, b) => {
-    const [x, y] = [Number(a), Number(b)];
-    return a !== "" && b !== "" && !Number.isNaN(x) && !Number.isNaN(y) ? x - y : a.localeCompare(b);
+    const [x, y] = [number(a), number(b)];
+    if (Number.isNaN(x) || Number.isNaN(y)) return a.localeCompare(b, undefined, { numeric: true });
+    return x === y ? 0 : x - y; // ∞ − ∞ is not a number
   };
-  const missing = (value) => value === "" || value === "NaN";
+  const missing = (value) => value === "" || value === "nan";
   [...table.tHead.rows[0].cells].forEach((head, column) => {
     const button = document.createElement("button");
     button.type = "button";

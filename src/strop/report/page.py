@@ -23,9 +23,10 @@ from dataclasses import dataclass, field
 from importlib import resources
 
 from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from strop.records import Record, finite, write_text
+from strop.report import markup
 from strop.report.figures import INK, SERIES
 from strop.report.tables import Table
 
@@ -44,11 +45,11 @@ class Section:
 
     def text(self, text: str) -> None:
         """Add paragraphs, escaped."""
-        self.parts.append(_paragraphs(text))
+        self.parts.append(markup.paragraphs(text))
 
     def note(self, text: str) -> None:
         """Add paragraphs that stand out: a finding, or a warning."""
-        self.parts.append(Markup('<aside class="note">{}</aside>').format(_paragraphs(text)))
+        self.parts.append(Markup('<aside class="note">{}</aside>').format(markup.paragraphs(text)))
 
     def heading(self, text: str) -> None:
         """Add a smaller heading."""
@@ -62,20 +63,16 @@ class Section:
         """Add a figure from figures.svg; `alt` says in words what it shows."""
         drawn = Markup(svg.replace("<svg", Markup('<svg role="img" aria-label="{}"').format(alt), 1))
         kind = Markup(' class="narrow"') if narrow else ""
-        below = Markup("<figcaption>{}</figcaption>").format(_inline_code(caption)) if caption else ""
-        self.parts.append(
-            Markup('<figure{}><div class="sheet">{}</div>{}</figure>').format(kind, drawn, below)
-        )
+        below = Markup("<figcaption>{}</figcaption>").format(markup.line(caption)) if caption else ""
+        self.parts.append(Markup('<figure{}><div class="sheet">{}</div>{}</figure>').format(kind, drawn, below))
 
     def table(self, table: Table, *, sortable: bool = False, filterable: bool = False) -> None:
         """Add a table; the reader may sort it by any column and filter its rows by words."""
         name = f"{self.anchor}-table-{len(self.parts)}"
         if filterable:
-            box = (
-                '<input class="filter" type="search" placeholder="{0}" aria-label="{0}" aria-controls="{1}">'
-            )
+            box = '<input class="filter" type="search" placeholder="{0}" aria-label="{0}" aria-controls="{1}">'
             self.parts.append(Markup(box).format("Filter rows", name))
-        self.parts.append(_table(table, name, sortable))
+        self.parts.append(markup.table(table, name, sortable=sortable))
 
 
 @dataclass
@@ -119,9 +116,7 @@ class Page:
     def render(self) -> str:
         """Return the page."""
         scripts = [_no_end_tag(script) for script in (_resource("page.js"), *self.scripts)]
-        environment = Environment(
-            autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-        )
+        environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
         return environment.from_string(_resource("page.html.jinja")).render(
             page=self,
             policy=_policy(scripts),
@@ -133,50 +128,6 @@ class Page:
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the page atomically."""
         write_text(path, self.render())
-
-
-def _paragraphs(text: str) -> Markup:
-    return Markup("\n").join(
-        Markup("<p>{}</p>").format(_inline_code(part)) for part in re.split(r"\n\s*\n", text.strip())
-    )
-
-
-def _inline_code(text: str) -> Markup:
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
-
-
-def _table(table: Table, name: str, sortable: bool) -> Markup:
-    aligns = [Markup(' class="right"') if align == "right" else "" for align in table.aligns()]
-    head = Markup("").join(
-        Markup('<th scope="col"{}>{}</th>').format(align, column.heading)
-        for align, column in zip(aligns, table.columns, strict=True)
-    )
-    rows = Markup("").join(
-        Markup("<tr>{}</tr>\n").format(
-            Markup("").join(_cell(table, i, j, text) for j, text in enumerate(row))
-        )
-        for i, row in enumerate(table.cells())
-    )
-    caption = (
-        Markup('<caption class="caption">{}</caption>').format(_inline_code(table.caption))
-        if table.caption
-        else ""
-    )
-    mark = Markup(" data-sortable") if sortable else ""
-    whole = (
-        '<div class="scroll"><table id="{}"{}>{}<thead><tr>{}</tr></thead>\n<tbody>\n{}</tbody></table></div>'
-    )
-    return Markup(whole).format(name, mark, caption, head, rows)
-
-
-def _cell(table: Table, row: int, column: int, text: str) -> Markup:
-    value = table.rows[row][column]
-    classes = ["right"] if table.aligns()[column] == "right" else []
-    classes += ["best"] if (row, column) in table.best else []
-    kind = Markup(' class="{}"').format(" ".join(classes)) if classes else ""
-    raw = "" if value is None else value
-    data = Markup(' data-value="{}"').format(raw) if not isinstance(value, str) else ""
-    return Markup("<td{}{}>{}</td>").format(kind, data, text)
 
 
 def _variables() -> str:
@@ -199,9 +150,7 @@ def _no_end_tag(script: str) -> str:
 
 
 def _policy(scripts: list[str]) -> str:
-    hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(s.encode()).digest()).decode()}'" for s in scripts
-    )
+    hashes = " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(s.encode()).digest()).decode()}'" for s in scripts)
     return f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {hashes}"
 
 

@@ -49,16 +49,11 @@ class Table:
 
     def cells(self) -> list[list[str]]:
         """Return every cell as text."""
-        return [
-            [_text(column, value) for column, value in zip(self.columns, row, strict=True)]
-            for row in self.rows
-        ]
+        return [[_text(column, value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
 
     def aligns(self) -> list[str]:
         """Return "left" or "right" for every column: as told, else right where all values are numbers."""
-        return [
-            column.align or _natural(row[i] for row in self.rows) for i, column in enumerate(self.columns)
-        ]
+        return [column.align or _natural(row[i] for row in self.rows) for i, column in enumerate(self.columns)]
 
     def markdown(self) -> str:
         """Return a GitHub table."""
@@ -79,7 +74,10 @@ class Table:
         from rich.text import Text
 
         out = table.Table(
-            title=self.caption or None, box=box.SIMPLE_HEAD, title_style="bold", title_justify="left"
+            title=Text(self.caption) if self.caption else None,
+            box=box.SIMPLE_HEAD,
+            title_style="bold",
+            title_justify="left",
         )
         for column, align in zip(self.columns, self.aligns(), strict=True):
             out.add_column(
@@ -88,9 +86,7 @@ class Table:
                 no_wrap=align == "right",
             )
         for i, row in enumerate(self.cells()):
-            out.add_row(
-                *(Text(cell, style="bold green" if (i, j) in self.best else "") for j, cell in enumerate(row))
-            )
+            out.add_row(*(Text(cell, style="bold green" if (i, j) in self.best else "") for j, cell in enumerate(row)))
         return out
 
 
@@ -124,11 +120,7 @@ def _text(column: Column, value: object) -> str:
 
 def _natural(values: Iterable[object]) -> str:
     kinds = [value for value in values if value is not None]
-    return (
-        "right"
-        if kinds and all(isinstance(v, int | float) and not isinstance(v, bool) for v in kinds)
-        else "left"
-    )
+    return "right" if kinds and all(isinstance(v, int | float) and not isinstance(v, bool) for v in kinds) else "left"
 
 
 def _pipe_safe(cell: str) -> str:
