@@ -1,0 +1,34 @@
+"""One training run in its own folder: begin or continue, checkpoint, finish."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from strop.records import Record, Run
+from strop.train.checkpoint import load_trainer, save_trainer, save_weights
+from strop.train.retriever import LOG_EVERY, Progress, TrainConfig, Trainer
+
+WEIGHTS = "weights.safetensors"
+STATE = "state.safetensors"
+
+
+def train(config: TrainConfig, run: Run, every: int = 5_000, tick: Progress | None = None) -> Path:
+    """Train to the end, or return at once if that was done; a killed run loses at most `every` steps."""
+    weights = run.folder / WEIGHTS
+    if run.finished:
+        run.records()  # raises if the folder was tampered with
+        return weights
+    run.begin(config)
+    state = run.folder / STATE
+    trainer = load_trainer(state, config)
+    while trainer.step < config.steps:
+        trainer.run(min(config.steps, (trainer.step // every + 1) * every), tick)
+        save_trainer(state, trainer)
+    save_weights(weights, trainer)
+    run.finish(config, _losses(trainer))
+    state.unlink(missing_ok=True)
+    return weights
+
+
+def _losses(trainer: Trainer) -> list[Record]:
+    return [{"step": (i + 1) * LOG_EVERY, "loss": loss} for i, loss in enumerate(trainer.losses)]
