@@ -1,0 +1,171 @@
+// Attention on the CPU for the temperature family, sparsemax and 1.5-entmax: see docs/native.md for the picture.
+// The same kernel text is compiled once for each instruction set and one is chosen at run time; a plain C door lets ctypes in.
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <atomic>
+#include <new>
+#include <thread>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "native.h"
+#include "native_careful.h"
+
+#ifndef __has_builtin
+#define __has_builtin(x) 0
+#endif
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+#define KERNELS(NAME)                                                                                                        \
+    constexpr Kernels kernels = {NAME, block_units, block_scratch, block_unit, decodes, decode_shared, decode_units, decode_unit};
+
+namespace strop {
+
+namespace baseline {
+constexpr int W = 4, MV = 2, NT = 4;
+#include "native_vec.inl"
+#include "native_tile.inl"
+#include "native_mask.inl"
+#include "native_threshold.inl"
+#include "native_block.inl"
+#include "native_decode.inl"
+KERNELS("baseline")
+}  // namespace baseline
+
+#if defined(__x86_64__)
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#endif
+namespace avx2 {
+#define STROP_AVX2
+constexpr int W = 8, MV = 3, NT = 4;
+#include "native_vec.inl"
+#include "native_tile.inl"
+#include "native_mask.inl"
+#include "native_threshold.inl"
+#include "native_block.inl"
+#include "native_decode.inl"
+KERNELS("avx2")
+#undef STROP_AVX2
+}  // namespace avx2
+#if defined(__clang__)
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma"))), apply_to = function)
+#else
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,fma")
+#endif
+namespace avx512 {
+#define STROP_AVX512
+constexpr int W = 16, MV = 2, NT = 8;
+#include "native_vec.inl"
+#include "native_tile.inl"
+#include "native_mask.inl"
+#include "native_threshold.inl"
+#include "native_block.inl"
+#include "native_decode.inl"
+KERNELS("avx512")
+#undef STROP_AVX512
+}  // namespace avx512
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+#endif  // __x86_64__
+
+static const Kernels *find_kernels(int32_t level) {   // 0 baseline, 1 AVX2 with FMA, 2 AVX-512; null where this machine lacks it
+    if (level == 0) return &baseline::kernels;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (level == 1 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &avx2::kernels;
+    if (level == 2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl"))
+        return &avx512::kernels;
+#endif
+    return nullptr;
+}
+
+struct Job {
+    const Args *a;
+    const Kernels *k;
+    int64_t units;
+    int phase;           // -1: blocks
+    char *scratch;       // blocks: one piece a thread; decoding: one for the call
+    int64_t piece;
+    std::atomic<int64_t> next, worker;
+};
+
+static void work(void *data) {
+    Job &job = *(Job *)data;
+    void *scratch = job.scratch + (job.phase < 0 ? job.piece * job.worker.fetch_add(1) : 0);
+    for (int64_t unit; (unit = job.next.fetch_add(1)) < job.units;) {
+        if (job.phase < 0) job.k->block_unit(*job.a, unit, scratch);
+        else job.k->decode_unit(*job.a, job.phase, unit, scratch);
+    }
+}
+
+// torch's own OpenMP team where its GOMP_parallel was found (no second pool, no oversubscription), else plain threads.
+typedef void (*GompParallel)(void (*)(void *), void *, unsigned, unsigned);
+static void parallel(Job &job, int64_t threads, GompParallel gomp) {
+    threads = smaller(threads, job.units);
+    if (threads <= 1) return work(&job);
+    if (gomp) return gomp(work, &job, (unsigned)threads, 0);
+    std::vector<std::thread> team;
+    for (int64_t i = 1; i < threads; i++) team.emplace_back(work, &job);
+    work(&job);
+    for (std::thread &t : team) t.join();
+}
+
+static void run_phase(Job &job, int phase, int64_t units, int64_t threads, GompParallel gomp) {
+    job.phase = phase, job.units = units, job.next = 0, job.worker = 0;
+    parallel(job, threads, gomp);
+}
+
+}  // namespace strop
+
+#if defined(_WIN32)
+#define DOOR extern "C" __declspec(dllexport)
+#else
+#define DOOR extern "C" __attribute__((visibility("default")))
+#endif
+
+DOOR int64_t strop_native_abi(void) { return strop::ABI_VERSION * 100000 + (int64_t)sizeof(strop::Args); }
+
+DOOR const char *strop_native_level(int32_t level) {
+    const strop::Kernels *k = strop::find_kernels(level);
+    return k ? k->name : nullptr;
+}
+
+// 0 done, 1 out of memory, 2 no such instruction set here.
+DOOR int32_t strop_native_run(const strop::Args *a, int32_t level, int64_t threads, void *gomp_parallel) {
+    using namespace strop;
+    const Kernels *k = find_kernels(level);
+    if (!k) return 2;
+    bool decode = k->decodes(*a);
+    int64_t units = decode ? 0 : k->block_units(*a), piece = decode ? k->decode_shared(*a) : k->block_scratch(*a);
+    int64_t team = decode ? 1 : larger(1, smaller(threads, units));
+    char *scratch = (char *)malloc((size_t)(piece * team));
+    if (!scratch) return 1;
+    Job job{a, k, 0, -1, scratch, piece, {0}, {0}};
+    if (!decode) run_phase(job, -1, units, threads, (GompParallel)gomp_parallel);
+    for (int phase = 0; decode && phase < 4; phase++) run_phase(job, phase, k->decode_units(*a, phase), threads, (GompParallel)gomp_parallel);
+    free(scratch);
+    return 0;
+}

@@ -1,0 +1,295 @@
+// Prefill: a unit is a few groups of LANES query rows of one head. Keys arrive in blocks that stay in L2 while every group uses them.
+//   one pass   β is known beforehand: logits of a block (L1) → extremes → 2^y → times values; sums are rescaled when the maximum moves
+//   two passes β needs the entropy, or a threshold the whole row: all logits of the unit are kept (L2, or L3 for long rows)
+
+constexpr float LOG2E = 1.44269504f;
+constexpr int64_t KEPT_BYTES = 4 << 20;   // logits of one unit that still sit well in the cache
+
+struct Group {
+    float *qt, *ot, *s;          // [d][LANES], [dv][LANES], logits [keys][LANES]
+    uint8_t *sight;              // of every key block, two passes only
+    int64_t row, rows;
+    Extremes x;
+    vf sum[MV], moment[MV];      // raw statistics: Σ 2^y and Σ y·2^y with y = (e - max)·log2(e)
+    vf top[MV], beta[MV], total[MV];   // weights: 2^((e - top)·beta), whose sum is `total`; or top and threshold
+    float odd[LANES];            // rows that only the careful path can do
+};
+
+struct Unit {
+    const Args &a;
+    int64_t b, h, row, groups;
+    Group *group;
+    float *key_copy, *value_copy, *p, *spare;
+    uint8_t *visible;
+    double *doubles;
+};
+
+static bool keeps_logits(const Args &a) { return a.kind == KIND_SPARSEMAX || a.kind == KIND_ENTMAX15 || (a.kind == KIND_SOFTMAX && a.beta_from == BETA_ENTROPY); }
+static bool wants_sums(const Args &a) { return a.n_keys || a.kind == KIND_STATS || (a.kind == KIND_SOFTMAX && a.beta_from == BETA_ENTROPY); }
+static int64_t padded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+static int64_t key_blocks(const Args &a) { return (a.n_k + BLOCK_KEYS - 1) / BLOCK_KEYS; }
+
+static int64_t groups_in_unit(const Args &a) {   // by the sizes alone, so that results do not depend on the number of threads
+    int64_t wanted = larger(1, 64 / LANES);
+    if (keeps_logits(a)) wanted = smaller(wanted, larger(1, KEPT_BYTES / (padded(a.n_k, BLOCK_KEYS) * LANES * 4)));
+    return smaller(wanted, (a.n_q + LANES - 1) / LANES);
+}
+static int64_t units_in_head(const Args &a) { return (a.n_q + groups_in_unit(a) * LANES - 1) / (groups_in_unit(a) * LANES); }
+static int64_t block_units(const Args &a) { return a.batch * a.heads * units_in_head(a); }
+
+struct Carver {   // hands out 64-byte aligned pieces; with base 0 it only measures
+    uintptr_t base, used;
+    template <class T> T *take(int64_t count) {
+        uintptr_t at = base + used;
+        used += (uintptr_t)padded(count * (int64_t)sizeof(T), 64) + 64;   // a line apart, so that equal strides do not collide
+        return (T *)at;
+    }
+};
+
+static void carve(Unit &u, Carver &c) {
+    const Args &a = u.a;
+    int64_t kept = keeps_logits(a) ? padded(a.n_k, BLOCK_KEYS) : BLOCK_KEYS;
+    u.group = c.take<Group>(groups_in_unit(a));
+    u.key_copy = c.take<float>(BLOCK_KEYS * (a.d + 16));
+    u.value_copy = c.take<float>(BLOCK_KEYS * (a.dv + 16));
+    u.p = c.take<float>(BLOCK_KEYS * LANES);
+    u.spare = c.take<float>(larger(BLOCK_KEYS, larger(a.d, a.dv)) * LANES);
+    u.visible = c.take<uint8_t>(BLOCK_KEYS * LANES);
+    u.doubles = c.take<double>(careful_scratch(a));
+    for (int64_t g = 0; g < groups_in_unit(a); g++) {
+        float *qt = c.take<float>(a.d * LANES), *ot = c.take<float>(a.dv * LANES), *s = c.take<float>(kept * LANES);
+        uint8_t *sight = c.take<uint8_t>(key_blocks(a));
+        if (c.base) u.group[g].qt = qt, u.group[g].ot = ot, u.group[g].s = s, u.group[g].sight = sight;
+    }
+}
+static int64_t block_scratch(const Args &a) {
+    Unit u{a, 0, 0, 0, 0, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+    Carver measure{0, 0};
+    carve(u, measure);
+    return (int64_t)measure.used + 64;
+}
+
+static void as_floats(const Args &a, const void *base, int64_t offset, int64_t count, float *out) {
+    if (a.bf16) for (int64_t c = 0; c < count; c++) out[c] = load_bf16(((const uint16_t *)base)[offset + c]);
+    else memcpy(out, (const float *)base + offset, count * 4);
+}
+
+// Rows of keys or values as float32: where they lie, or a copy (bfloat16, or rows 4096 bytes apart, which share cache sets).
+struct Floats { const float *at; int64_t row; };
+static Floats block_floats(const Args &a, const void *base, const Strides &s, const Unit &u, int64_t j, int64_t keys, int64_t cols, float *copy) {
+    int64_t at = u.b * s.batch + (u.h / a.group) * s.head + j * s.row;
+    if (!a.bf16 && (s.row * 4) % 2048 != 0) return {(const float *)base + at, s.row};
+    int64_t row = padded(cols, 16) + 16 * (padded(cols, 16) * 4 % 2048 == 0);
+    for (int64_t r = 0; r < keys; r++) as_floats(a, base, at + r * s.row, cols, copy + r * row);
+    return {copy, row};
+}
+
+static void load_queries(Unit &u, Group &g) {
+    const Args &a = u.a;
+    int64_t at = u.b * a.qs.batch + u.h * a.qs.head + g.row * a.qs.row;
+    if (g.rows < LANES) memset(g.qt, 0, a.d * LANES * 4);
+    if (a.bf16) {
+        for (int64_t r = 0; r < g.rows; r++) as_floats(a, a.q, at + r * a.qs.row, a.d, u.spare + r * a.d);
+        transpose(u.spare, a.d, g.rows, a.d, g.qt, LANES);
+    } else {
+        transpose((const float *)a.q + at, a.qs.row, g.rows, a.d, g.qt, LANES);
+    }
+    for (int64_t i = 0; i < a.d * LANES; i += W) store(g.qt + i, load(g.qt + i) * splat(a.scale));
+}
+
+static void start_group(Unit &u, Group &g, int64_t row) {
+    const Args &a = u.a;
+    g.row = row, g.rows = smaller(LANES, a.n_q - row);
+    load_queries(u, g);
+    memset(g.ot, 0, a.dv * LANES * 4);
+    alignas(64) float beta[LANES];
+    for (int64_t r = 0; r < LANES; r++) {
+        double b = a.kind == KIND_SOFTMAX && a.beta_from != BETA_ENTROPY && r < g.rows ? beta_of_row(a, {u.b, u.h, row + r}, 0.0) : 1.0;
+        g.odd[r] = !(b > 1e-30 && b < 1e30);
+        beta[r] = g.odd[r] ? LOG2E : float(b * 1.4426950408889634);
+    }
+    for (int m = 0; m < MV; m++) {
+        g.x.max[m] = splat(HIDDEN), g.x.min[m] = splat(__builtin_inff());
+        g.x.bad[m] = g.sum[m] = g.moment[m] = g.total[m] = splat(0.0f);
+        g.x.n_keys[m] = vi{};
+        g.top[m] = splat(HIDDEN), g.beta[m] = load(beta + m * W);
+    }
+}
+
+// Logits of one key block with bias, cap and mask applied, and the lanes' extremes brought up to date.
+static Sight block_logits(Unit &u, Group &g, Floats key, int64_t j, int64_t keys, float *s) {
+    const Args &a = u.a;
+    Tile t{u.b, u.h, g.row, g.rows, j, smaller(keys, visible_end(a, g.row + g.rows - 1) - j)};
+    if (t.keys <= 0) return NONE;
+    Sight sight = sight_of(a, t);
+    if (sight == NONE) return NONE;
+    logits_block(g.qt, key.at, key.row, t.keys, a.d, s);
+    if (a.softcap > 0) cap_logits(a.softcap, t.keys * LANES, s);
+    if (a.bias) add_bias(a, t, s, u.spare);
+    if (sight == ALL) {
+        reduce_all(s, t.keys, g.x);
+    } else {
+        visibility(a, t, u.visible);
+        hide_and_reduce(u.visible, s, t.keys, g.x);
+    }
+    return sight;
+}
+static int64_t keys_in_block(const Args &a, const Group &g, int64_t j) {
+    return smaller(smaller(BLOCK_KEYS, a.n_k - j), visible_end(a, g.row + g.rows - 1) - j);
+}
+
+// Raw statistics over a block, after its extremes: earlier sums move to the new maximum first.
+static void add_sums(Group &g, const vf *before, const float *s, int64_t keys) {
+    for (int m = 0; m < MV; m++) {
+        vf top = g.x.max[m], step = (before[m] - top) * splat(LOG2E), shrink = power_of_two(step);
+        vf sum = splat(0.0f), moment = splat(0.0f);
+        for (int64_t j = 0; j < keys; j++) {
+            vf y = (load(s + j * LANES + m * W) - top) * splat(LOG2E), e = power_of_two(y);
+            sum += e;
+            moment = fma(y, e, moment);
+        }
+        g.moment[m] = shrink * fma(step, g.sum[m], g.moment[m]) + moment;
+        g.sum[m] = fma(shrink, g.sum[m], sum);
+    }
+}
+
+static void weigh(Group &g, const float *s, int64_t keys, float *p) {
+    for (int m = 0; m < MV; m++) {
+        vf top = g.top[m], beta = g.beta[m], total = splat(0.0f);
+        for (int64_t j = 0; j < keys; j++) {
+            vf e = power_of_two((load(s + j * LANES + m * W) - top) * beta);
+            store(p + j * LANES + m * W, e);
+            total += e;
+        }
+        g.total[m] += total;
+    }
+}
+
+// When the running maximum moved, bring what is already summed down to it.
+static void move_top(const Args &a, Group &g) {
+    for (int m = 0; m < MV; m++) {
+        vf top = g.x.max[m];
+        if (!any(top != g.top[m])) continue;
+        vf shrink = power_of_two((g.top[m] - top) * g.beta[m]);
+        g.top[m] = top;
+        g.total[m] *= shrink;
+        for (int64_t c = 0; c < a.dv; c++) store(g.ot + c * LANES + m * W, load(g.ot + c * LANES + m * W) * shrink);
+    }
+}
+
+static void one_pass_block(Unit &u, Group &g, Floats key, Floats value, int64_t j) {
+    const Args &a = u.a;
+    vf before[MV];
+    for (int m = 0; m < MV; m++) before[m] = g.x.max[m];
+    if (block_logits(u, g, key, j, smaller(BLOCK_KEYS, a.n_k - j), g.s) == NONE) return;
+    int64_t keys = keys_in_block(a, g, j);
+    if (wants_sums(a)) add_sums(g, before, g.s, keys);
+    if (a.kind == KIND_STATS) return;
+    move_top(a, g);
+    weigh(g, g.s, keys, u.p);
+    values_block(u.p, value.at, value.row, keys, a.dv, g.ot);
+}
+
+static void first_pass(Unit &u, Group &g, Floats key, int64_t j) {
+    const Args &a = u.a;
+    float *s = g.s + j * LANES;
+    vf before[MV];
+    for (int m = 0; m < MV; m++) before[m] = g.x.max[m];
+    Sight sight = block_logits(u, g, key, j, smaller(BLOCK_KEYS, a.n_k - j), s);
+    g.sight[j / BLOCK_KEYS] = sight;
+    if (sight != NONE && wants_sums(a)) add_sums(g, before, s, keys_in_block(a, g, j));
+}
+
+static void second_pass(Unit &u, Group &g, Floats value, int64_t j) {
+    if (g.sight[j / BLOCK_KEYS] == NONE) return;
+    int64_t keys = keys_in_block(u.a, g, j);
+    if (u.a.kind == KIND_SOFTMAX) weigh(g, g.s + j * LANES, keys, u.p);
+    else threshold_weights(u.a.kind, g.top, g.beta, g.total, g.s + j * LANES, keys, u.p);
+    values_block(u.p, value.at, value.row, keys, u.a.dv, g.ot);
+}
+
+// After the first pass: β from the entropy (base-2 sums give H/ln 2), or the threshold.
+static void choose_sharpness(Unit &u, Group &g) {
+    const Args &a = u.a;
+    for (int m = 0; m < MV; m++) g.top[m] = g.x.max[m];
+    if (a.kind != KIND_SOFTMAX) return find_thresholds(a, a.kind, g.s, g.sight, g.row + g.rows - 1, g.top, g.beta);
+    for (int64_t r = 0; r < g.rows; r++) {
+        double sum = g.sum[r / W][r % W], moment = g.moment[r / W][r % W];
+        double beta = beta_of_row(a, {u.b, u.h, g.row + r}, fmax(0.0, log(sum) - moment / sum * 0.6931471805599453));
+        if (!(beta > 1e-30 && beta < 1e30)) g.odd[r] = 1;
+        else g.beta[r / W][r % W] = float(beta * 1.4426950408889634);
+    }
+}
+
+static bool sees_nothing(const Group &g, int64_t r) { return g.x.min[r / W][r % W] == __builtin_inff() && g.x.bad[r / W][r % W] == 0.0f; }
+static bool needs_care(const Args &a, const Group &g, int64_t r) {
+    int64_t m = r / W, i = r % W;
+    if (g.odd[r] || g.x.bad[m][i] != 0.0f || g.x.max[m][i] <= DEEP) return true;
+    if (wants_sums(a) && !(g.sum[m][i] - g.sum[m][i] == 0.0f && g.moment[m][i] - g.moment[m][i] == 0.0f)) return true;
+    return a.kind != KIND_STATS && !(g.total[m][i] > 0.0f && g.total[m][i] - g.total[m][i] == 0.0f);
+}
+
+// Divide by the totals; a lane whose output is not finite is marked odd (a hidden NaN value may have leaked into it).
+static void normalise(Unit &u, Group &g) {
+    const Args &a = u.a;
+    for (int m = 0; m < MV; m++) {
+        vf factor = splat(0.0f), bad = splat(0.0f);
+        for (int i = 0; i < W; i++) {
+            int64_t r = m * W + i;
+            if (r >= g.rows || g.odd[r] || sees_nothing(g, r)) continue;
+            double share = a.sink ? sink_factor(a, {u.b, u.h, g.row + r}, double(g.top[m][i]) * double(g.beta[m][i]) * 0.6931471805599453 + log(double(g.total[m][i]))) : 1.0;
+            factor[i] = float(share / double(g.total[m][i]));
+        }
+        for (int64_t c = 0; c < a.dv; c++) {
+            vf x = load(g.ot + c * LANES + m * W) * factor;
+            bad = fma(x, splat(0.0f), bad);
+            store(g.ot + c * LANES + m * W, x);
+        }
+        for (int i = 0; i < W; i++) if (bad[i] != 0.0f) g.odd[m * W + i] = 1;
+    }
+}
+
+static void write_rows(Unit &u, Group &g) {
+    const Args &a = u.a;
+    int64_t at = u.b * a.os.batch + u.h * a.os.head + g.row * a.os.row;
+    if (!a.bf16) return transpose(g.ot, LANES, a.dv, g.rows, (float *)a.out + at, a.os.row);
+    transpose(g.ot, LANES, a.dv, g.rows, u.spare, a.dv);
+    for (int64_t r = 0; r < g.rows; r++)
+        for (int64_t c = 0; c < a.dv; c++) ((uint16_t *)a.out)[at + r * a.os.row + c] = store_bf16(u.spare[r * a.dv + c]);
+}
+
+static void finish_group(Unit &u, Group &g) {
+    const Args &a = u.a;
+    for (int64_t r = 0; r < g.rows; r++) g.odd[r] = !sees_nothing(g, r) && needs_care(a, g, r);
+    if (a.kind != KIND_STATS) normalise(u, g), write_rows(u, g);
+    for (int64_t r = 0; r < g.rows; r++) {
+        int64_t m = r / W, i = r % W;
+        Row row{u.b, u.h, g.row + r};
+        if (g.odd[r]) careful_row(a, row, u.doubles);
+        else if (a.n_keys) write_stats(a, row, {g.x.max[m][i], g.x.min[m][i], g.sum[m][i], g.moment[m][i], g.x.n_keys[m][i]});
+    }
+}
+
+static void block_unit(const Args &a, int64_t index, void *scratch) {
+    int64_t in_head = units_in_head(a), height = groups_in_unit(a) * LANES;
+    int64_t head = index / in_head, part = in_head - 1 - index % in_head;   // causal rows at the end cost most: start with them
+    Unit u{a, head / a.heads, head % a.heads, part * height, 0, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+    Carver c{((uintptr_t)scratch + 63) / 64 * 64, 0};
+    carve(u, c);
+    u.groups = smaller(groups_in_unit(a), (a.n_q - u.row + LANES - 1) / LANES);
+    int64_t end = visible_end(a, smaller(u.row + height, a.n_q) - 1);
+    for (int64_t g = 0; g < u.groups; g++) start_group(u, u.group[g], u.row + g * LANES);
+    bool twice = keeps_logits(a);
+    for (int64_t j = 0; j < end; j += BLOCK_KEYS) {
+        int64_t keys = smaller(BLOCK_KEYS, end - j);
+        Floats key = block_floats(a, a.k, a.ks, u, j, keys, a.d, u.key_copy), value{nullptr, 0};
+        if (!twice && a.kind != KIND_STATS) value = block_floats(a, a.v, a.vs, u, j, keys, a.dv, u.value_copy);
+        for (int64_t g = 0; g < u.groups; g++) twice ? first_pass(u, u.group[g], key, j) : one_pass_block(u, u.group[g], key, value, j);
+    }
+    for (int64_t g = 0; twice && g < u.groups; g++) choose_sharpness(u, u.group[g]);
+    for (int64_t j = 0; twice && j < end; j += BLOCK_KEYS) {
+        Floats value = block_floats(a, a.v, a.vs, u, j, smaller(BLOCK_KEYS, end - j), a.dv, u.value_copy);
+        for (int64_t g = 0; g < u.groups; g++) second_pass(u, u.group[g], value, j);
+    }
+    for (int64_t g = 0; g < u.groups; g++) finish_group(u, u.group[g]);
+}
