@@ -112,7 +112,7 @@ def test_no_worker_outlives_its_parent(tmp_path, signum):
 
 
 def test_what_cannot_cross_processes_is_told(tmp_path):
-    with pytest.raises(ValueError, match="function must be importable from a module, got <function .*lambda"):
+    with pytest.raises(ValueError, match=r"function must be importable from a module, got <function .*lambda"):
         list(Local(workers=1).map(lambda x: x, [1]))
     for wrong in ({"workers": 0}, {"threads": -1}):
         with pytest.raises(ValueError, match="must be at least 1, got"):

@@ -139,9 +139,14 @@ def test_atomic_path_replaces_on_success_only(tmp_path):
         temporary.write_bytes(b"new")
         assert not path.exists()
     assert path.read_bytes() == b"new"
-    with pytest.raises(KeyboardInterrupt), records.atomic_path(path) as temporary:
-        temporary.write_bytes(b"half")
-        raise KeyboardInterrupt
+
+    def torn():
+        with records.atomic_path(path) as temporary:
+            temporary.write_bytes(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        torn()
     assert path.read_bytes() == b"new"
     assert list(path.parent.iterdir()) == [path]
 

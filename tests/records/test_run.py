@@ -22,7 +22,7 @@ def test_a_run_counts_only_when_finished(tmp_path):
     records.write(run.folder / "records.jsonl", ROWS)
     assert not run.finished
     assert records.runs("arena", tmp_path) == []
-    with pytest.raises(records.RecordsError, match="done.json must exist"):
+    with pytest.raises(records.RecordsError, match=r"done\.json must exist"):
         run.records()
     run.finish(CONFIG, ROWS)
     assert run.finished

@@ -107,7 +107,8 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 ACTIONS = """
 const out = {};
 addEventListener("securitypolicyviolation", (event) => { out.violation = event.violatedDirective; });
-const column = (i) => [...document.querySelectorAll("tbody tr")].filter((r) => !r.hidden).map((r) => r.cells[i].textContent);
+const shown = () => [...document.querySelectorAll("tbody tr")].filter((row) => !row.hidden);
+const column = (i) => shown().map((row) => row.cells[i].textContent);
 const heads = document.querySelectorAll("th button");
 heads[1].click(); out.down = column(1); out.aria = document.querySelectorAll("th")[1].ariaSort;
 heads[1].click(); out.up = column(1);

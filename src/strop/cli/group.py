@@ -91,7 +91,11 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=Group,
+    subcommand_metavar="VERB …",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(package_name="strop", message="%(prog)s %(version)s")
 @click.option("--traceback", is_flag=True, help="Show the whole traceback of an error.")
 def strop(traceback: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Iterator
@@ -67,9 +68,13 @@ def show(table: Table) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=10_000, no_color=True)
-    console.print(table.rich())
+    if console.is_terminal:
+        console.print(table.rich())
+        return
+    wide = Console(width=10_000, file=io.StringIO(), record=True)
+    wide.print(table.rich())
+    for line in wide.export_text().splitlines():
+        click.echo(line.rstrip())
 
 
 def show_json(value: object) -> None:

@@ -10,7 +10,7 @@ MISSING = "–"
 
 
 def number(value: object, digits: int = 3) -> str:
-    """Return `digits` significant digits, but whole numbers whole: 0.0123, 5.69, 1,024, 2.40e-7, ∞; – for None and NaN."""
+    """Return `digits` significant digits, whole numbers whole: 0.0123, 5.69, 1,024, 2.40e-7, ∞; – for None and NaN."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return MISSING
     if isinstance(value, bool) or not isinstance(value, int | float):

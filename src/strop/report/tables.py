@@ -73,9 +73,11 @@ class Table:
         from rich import box, table
         from rich.text import Text
 
+        headed = any(column.heading for column in self.columns)
         out = table.Table(
             title=Text(self.caption) if self.caption else None,
             box=box.SIMPLE_HEAD,
+            show_header=headed,
             title_style="bold",
             title_justify="left",
         )

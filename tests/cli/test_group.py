@@ -1,0 +1,167 @@
+import importlib.machinery
+import os
+import signal
+import subprocess
+import sys
+import types
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from strop.cli import group
+from strop.records import RecordsError
+
+LISTED = [verb for verb in group.VERBS if importlib.util.find_spec(f"strop.cli.{verb}")]
+TROUBLE = {
+    "ours": RecordsError("runs must be\n  writable, got: no. Choose another."),
+    "value": ValueError("sizes must be at least 1, got 0."),
+    "system": PermissionError(13, "Permission denied", "/somewhere"),
+    "module": ModuleNotFoundError("No module named 'ray'", name="ray"),
+    "bug": KeyError("a bug of ours"),
+    "interrupt": KeyboardInterrupt(),
+}
+
+
+@pytest.fixture
+def verb(monkeypatch):
+    """A verb `arena` that raises what it is told to."""
+
+    @click.command()
+    @click.argument("what")
+    @click.option("--seeds", type=int)
+    def command(what, seeds):
+        if what == "kept":
+            group.kept("finished runs in runs/arena")
+            raise KeyboardInterrupt
+        raise TROUBLE[what]
+
+    module = types.ModuleType("strop.cli.arena")
+    module.__spec__ = importlib.machinery.ModuleSpec("strop.cli.arena", None)
+    module.command = command
+    monkeypatch.setitem(sys.modules, "strop.cli.arena", module)
+
+
+def run(*arguments):
+    return CliRunner().invoke(group.strop, arguments, prog_name="strop")
+
+
+@pytest.mark.parametrize(
+    ("what", "line"),
+    [("ours", "strop: runs must be writable, got: no. Choose another.\n"),
+     ("value", "strop: sizes must be at least 1, got 0.\n"),
+     ("system", "strop: [Errno 13] Permission denied: '/somewhere'\n"),
+     ("module", "strop: this needs the package 'ray'. Add it with: pip install 'strop[ray]' 'torch==")],
+)  # fmt: skip
+def test_what_the_user_can_mend_is_one_line_and_exit_2(verb, what, line):
+    result = run("arena", what)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith(line)
+    assert result.stderr.count("\n") == 1
+
+
+def test_the_traceback_is_there_for_the_asking(verb):
+    result = run("--traceback", "arena", "value")
+    assert result.exit_code == 2
+    assert "Traceback" in result.stderr
+    assert "ValueError: sizes must be" in result.stderr
+
+
+def test_a_bug_is_not_hidden(verb):
+    assert isinstance(run("arena", "bug").exception, KeyError)
+
+
+def test_ctrl_c_says_what_is_kept_and_exits_130(verb):
+    result = run("arena", "kept")
+    assert (result.exit_code, result.stderr) == (130, "\nstrop: interrupted. Kept: finished runs in runs/arena.\n")
+    assert run("arena", "interrupt").stderr == "\nstrop: interrupted. Nothing was left half-written.\n"
+
+
+def test_unknown_words_suggest_the_nearest(verb):
+    for arguments, words in [
+        (["areno"], "No verb 'areno'. Did you mean arena?"),
+        (["xyzzy"], f"No verb 'xyzzy'. Verbs: {', '.join(v for v in group.VERBS if v in {*LISTED, 'arena'})}."),
+        (["arena", "ours", "--seed"], "Did you mean '--seeds'?"),
+        (["--tracebac"], "Did you mean '--traceback'?"),
+    ]:
+        result = run(*arguments)
+        assert result.exit_code == 2
+        assert words in result.stderr.replace("--seeds?", "'--seeds'?").replace("--traceback?", "'--traceback'?")
+
+
+def test_only_verbs_that_exist_are_listed():
+    shown = run("--help").output.partition("Verbs:")[2]
+    assert [line.split()[0] for line in shown.splitlines() if line.startswith("  ") and line[2] != " "] == LISTED
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], *([verb, "--help"] for verb in LISTED)])
+def test_help_is_quick_and_imports_nothing_heavy(arguments):
+    code = (
+        "import sys\nfrom strop.cli import main\n"
+        "try: main()\n"
+        "finally: print({'torch', 'numpy', 'scipy', 'transformers', 'matplotlib', 'jinja2', 'ray'} & set(sys.modules))"
+    )
+    out = subprocess.check_output([sys.executable, "-c", code, *arguments], text=True)
+    assert out.splitlines()[-1] == "set()"
+
+
+def test_help_answers_in_well_under_half_a_second():
+    def seconds():
+        before = os.times()
+        subprocess.run([sys.executable, "-c", "from strop.cli import main; main()", "--help"], check=True, stdout=-3)
+        after = os.times()
+        return (after.children_user + after.children_system) - (before.children_user + before.children_system)
+
+    assert min(seconds() for _ in range(3)) < 0.4
+
+
+def test_missing_click_is_told():
+    code = "import sys; sys.modules['click'] = None\nfrom strop.cli import main\nmain()"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert told.returncode != 0
+    assert told.stderr == "strop: the command line needs click. Add it with: pip install 'strop[cli]'\n"
+
+
+VERB = """
+import sys, time, types, importlib.machinery, click
+from strop.cli import main
+from strop.cli.group import kept
+from strop.cli.output import progress, say
+@click.command()
+@click.argument("what")
+def command(what):
+    if what == "flood":
+        for _ in range(100_000): say("a long line of text")
+    kept("seed 3")
+    with progress("training", 100) as bar:
+        print("ready", flush=True)
+        time.sleep(60)
+module = types.ModuleType("strop.cli.arena")
+module.__spec__ = importlib.machinery.ModuleSpec("strop.cli.arena", None)
+module.command = command
+sys.modules["strop.cli.arena"] = module
+main()
+"""
+
+
+def start(what):
+    command = [sys.executable, "-c", VERB, "arena", what]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_a_reader_that_leaves_ends_us_quietly():
+    child = start("flood")
+    assert child.stdout.readline() == "a long line of text\n"
+    child.stdout.close()
+    assert child.stderr.read() == ""
+    child.stderr.close()
+    assert child.wait(timeout=10) == 1
+
+
+def test_a_real_ctrl_c():
+    child = start("wait")
+    assert child.stdout.readline() == "ready\n"
+    child.send_signal(signal.SIGINT)
+    _, told = child.communicate(timeout=10)
+    assert (child.returncode, told) == (130, "\nstrop: interrupted. Kept: seed 3.\n")
