@@ -14,8 +14,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -35,7 +35,6 @@ class Fitted:
     refit: tuple[float, ...] = ()  # polynomial in H, highest power first
     train_entropy: float | None = None
     gamma: float | None = None
-    notes: Mapping[str, float] = field(default_factory=dict)
 
 
 def rules(fitted: Fitted) -> dict[str, Rule]:
