@@ -32,10 +32,10 @@ def holding_entropy(logits: Tensor, target: float) -> Tensor:
     return _bisect(lambda beta: entropy_and_mean(logits, beta)[0] > target, logits, low=1.0)
 
 
-def best_for(logits: Tensor, item: Tensor) -> Tensor:
-    """β in [1/16, CAP] that gives `item` [rows] the largest weight in its row."""
-    wanted = logits.gather(-1, item.unsqueeze(-1)).squeeze(-1)
-    return _bisect(lambda beta: entropy_and_mean(logits, beta)[1] < wanted, logits, low=1 / 16)
+def best_for(logits: Tensor, wanted: Tensor, low: float = 1 / 16) -> Tensor:
+    """β in [low, CAP] that gives the item whose logit is `wanted` [rows] the largest weight in its row."""
+    leads = wanted >= logits.amax(-1)  # by itself, as rounding may bring the mean up to the top logit below the cap
+    return _bisect(lambda beta: leads | (entropy_and_mean(logits, beta)[1] < wanted), logits, low)
 
 
 def _bisect(sharpen: Callable[[Tensor], Tensor], logits: Tensor, low: float) -> Tensor:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from strop.evaluate.retriever import Frozen
+from strop.evaluate.frozen import Frozen
 from strop.models.factorised import activations, direction
 
 STEP = 0.01

@@ -15,7 +15,7 @@ import torch
 from torch import Generator, Tensor
 
 from strop.evaluate.oracle import best_for
-from strop.evaluate.retriever import Frozen, Streamer, draws
+from strop.evaluate.frozen import Frozen, Streamer, draws
 from strop.evaluate.rules import TRAINED_SIZE
 from strop.sharpness import RowStats
 from strop.tasks.max_retrieval import MaxRetrieval
@@ -35,7 +35,7 @@ def survey(
         missed = logits.argmax(-1) != true
         entropies.append(entropy)
         hard.append(entropy[missed])
-        best.append(best_for(logits[missed], true[missed]))
+        best.append(best_for(logits[missed], logits[missed].gather(1, true[missed].unsqueeze(1)).squeeze(1)))
     return torch.cat(entropies), torch.cat(hard), torch.cat(best)
 
 

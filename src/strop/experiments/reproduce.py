@@ -25,7 +25,7 @@ from strop.experiments.reproduce_settings import DEFAULT, SETTINGS, SIZES
 from strop.models.bundled import bundled
 from strop.records import Record, RecordsError, StropError
 from strop.tasks.max_retrieval import MaxRetrieval
-from strop.train.retriever import TrainConfig
+from strop.train.trainer import TrainConfig
 
 R = TypeVar("R")
 Results = tuple[list[Record], list[ModelRef]]

@@ -17,18 +17,20 @@ from pathlib import Path
 import torch
 
 from strop.evaluate import order, refit
-from strop.evaluate.retriever import Frozen, Tally, evaluate, stream
+from strop.evaluate.frozen import Frozen, Tally, evaluate, stream
 from strop.evaluate.rules import Fitted, constant, rules
 from strop.experiments.meter import Meter
 from strop.records import Record, Run
 from strop.tasks.max_retrieval import MaxRetrieval
 from strop.train.checkpoint import digest, load_weights
-from strop.train.retriever import TrainConfig
-from strop.train.run import train
+from strop.train.trainer import TrainConfig
+from strop.train.resumable import one_thread, train
 
 EXPERIMENT = "reproduce"
-BETAS = tuple(round(2 ** (i / 3), 6) for i in range(-3, 19))
-"""The grid of constant inverse temperatures, ½ to 64, three to the octave."""
+FINE = tuple(round(2 ** (i / 4), 6) for i in range(-4, 25))
+"""Constant inverse temperatures for the fits, ½ to 64, four to the octave."""
+BETAS = tuple(round(2 ** (i / 2), 6) for i in range(13))
+"""Constant inverse temperatures for the hindsight, 1 to 64, two to the octave."""
 VALIDATION = (16, 32, 64)
 ORDER_SETS = 20_000
 
@@ -63,7 +65,7 @@ class SurveyConfig:
     sizes: tuple[int, int]
     sets: int
     validation: tuple[int, ...] = VALIDATION
-    betas: tuple[float, ...] = BETAS
+    betas: tuple[float, ...] = FINE
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,6 @@ class Job:
 def run_train(job: Job) -> str:
     """Train one model; return the path of its weights."""
     assert job.train is not None
-    torch.set_num_threads(1)
     run = Run.of(job.train, EXPERIMENT, job.root)
     meter = Meter.of(job.root, job.meter)
     path = train(job.train, run, job.every, lambda step, loss: meter.note(step))
@@ -121,7 +122,6 @@ def run_evaluate(job: Job) -> list[Record]:
 
 def _open(job: Job) -> tuple[Frozen, ModelRef]:
     assert job.model is not None
-    torch.set_num_threads(1)
     return job.model.load(), job.model
 
 
@@ -131,7 +131,9 @@ def _once(config: object, job: Job, work: Callable[[Meter], list[Record]]) -> li
     meter = Meter.of(job.root, job.meter)
     if not run.finished:
         run.begin(config)
-        run.finish(config, work(meter))
+        with one_thread():
+            found = work(meter)
+        run.finish(config, found)
     meter.note(cost(job))
     return [{**job.model.label, **record} for record in run.records()]
 

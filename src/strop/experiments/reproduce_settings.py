@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from strop.models.retriever import RetrieverConfig
-from strop.train.retriever import TrainConfig
+from strop.train.trainer import TrainConfig
 
 SIZES = tuple(16 * 2**j for j in range(11))
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from strop.models.factorised import Flat
 from strop.records import DamagedFileError, RecordsError, atomic_path, canonical
-from strop.train.retriever import TrainConfig, Trainer
+from strop.train.trainer import TrainConfig, Trainer
 
 
 def save(path: Path, tensors: Mapping[str, Tensor], config: object, step: int) -> None:

@@ -1,9 +1,10 @@
 """A frozen retriever at any set size: accuracy under every rule, on the same sets, in bounded memory.
 
-Sets are drawn in batches of about `DRAW` items. Within a batch the logits are computed first, in chunks of items; every
-rule turns them into its β; then one pass over the chunks sums exp(β (e_i − max e))·g_i for all rules at once. Per-item
-activations, the large arrays, never exceed one chunk; what grows with n is a few numbers per item of a single set. What
-is drawn does not depend on the chunk.
+Sets are drawn in batches of about `DRAW` items. The logits of a batch are computed in chunks of items. Items whose weight
+is below exp(−30) of the top item's for every β are then set aside: all of them together are less than float32 can see
+beside it, and most items of a large set are such. For the others one pass sums exp(β (e_i − max e))·g_i for all rules at
+once. Per-item activations, the large arrays, never exceed one chunk; what grows with n is a few numbers per item of a
+single set. What is drawn does not depend on the chunk.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from strop.tasks.max_retrieval import MaxRetrieval, Sets
 
 DRAW = 2**14
 CHUNK = 2**14
-LEAST_EXPONENT = -80.0
-"""exp of less is a denormal number, which is slow; exp(−80) beside the 1 of the top item is nothing in float32."""
+NOTHING = 30.0
+"""exp(−30) · 2^20 items is 1e-7 of the top item: half of float32's last digit."""
 
 
 @dataclass(frozen=True)
@@ -96,38 +97,33 @@ def evaluate(
 
 
 class Streamer:
-    """Passes over the items of a batch with one buffer; a batch that fits into one chunk is computed once."""
+    """Passes over the items of a batch with one buffer for their activations."""
 
     def __init__(self, model: Frozen, chunk: int = CHUNK) -> None:
         self.model, self.chunk = model, chunk
         self._buffer = torch.empty(0, model.config.width)
-        self._held: tuple[Sets, Tensor] | None = None
 
-    def chunks(self, batch: Sets) -> Iterator[tuple[slice, Tensor]]:
-        """(columns, g [sets, columns, width]) over all items, about `chunk` items at a time."""
-        if self._held is not None and self._held[0] is batch:
-            yield slice(0, batch.size), self._held[1]
-            return
-        width = max(1, self.chunk // len(batch.target))
-        for start in range(0, batch.size, width):
+    def chunks(self, values: Tensor, classes: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        """(columns, g [sets, columns, width]) over items [sets, n], about `chunk` items at a time; use g before the next."""
+        sets, n = values.shape
+        width = max(1, self.chunk // sets)
+        for start in range(0, n, width):
             part = slice(start, start + width)
-            g = self._activations(batch.values[:, part], batch.classes[:, part])
-            self._held = (batch, g) if width >= batch.size else None
-            yield part, g
+            yield part, self._activations(values[:, part], classes[:, part])
 
     def logits(self, batch: Sets) -> Tensor:
         """Attention logits [sets, n], up to a constant for each set."""
         u = direction(self.model.params, batch.query, self.model.config)[0]
-        return torch.cat([against_items(u, g) for _, g in self.chunks(batch)], dim=1)
+        return torch.cat([against_items(u, g) for _, g in self.chunks(batch.values, batch.classes)], dim=1)
 
-    def weighted(self, batch: Sets, logits: Tensor, betas: Tensor) -> Tensor:
+    def weighted(self, kept: Kept, betas: Tensor) -> Tensor:
         """s = Σ softmax(β e)_i g_i for every β: betas [sets, rules] -> [sets, rules, width]."""
-        shifted = logits - logits.amax(-1, keepdim=True)
+        shifted = kept.logits - kept.logits.amax(-1, keepdim=True)
         total = shifted.new_zeros(*betas.shape, self.model.config.width)
         norm = torch.zeros_like(betas)
-        for part, g in self.chunks(batch):
+        for part, g in self.chunks(kept.values, kept.classes):
             weights = betas.unsqueeze(-1) * shifted[:, part].unsqueeze(1)
-            weights.clamp_(min=LEAST_EXPONENT).exp_()
+            weights.clamp_(min=-80.0).exp_()  # less is a denormal number, which is slow, and nothing beside 1
             norm += weights.sum(-1)
             total.baddbmm_(weights, g)
         return total / norm.unsqueeze(-1)
@@ -138,13 +134,30 @@ class Streamer:
         return activations(self.model.params, values, classes, self.model.config, self._buffer[: values.numel()])
 
 
+@dataclass(frozen=True)
+class Kept:
+    """The items of each set with the largest logits, in falling order; all [sets, kept]."""
+
+    logits: Tensor
+    values: Tensor
+    classes: Tensor
+
+    @classmethod
+    def of(cls, batch: Sets, logits: Tensor, least_beta: float) -> Kept:
+        """Keep what some β ≥ least_beta could give a weight that float32 sees; as many of each set as of the largest."""
+        floor = logits.amax(-1, keepdim=True) - NOTHING / least_beta
+        count = int((logits >= floor).sum(-1).max())
+        top = logits.topk(count, dim=-1)
+        return cls(top.values, batch.values.gather(1, top.indices), batch.classes.gather(1, top.indices))
+
+
 def _batch(items: Streamer, batch: Sets, rules: Mapping[str, Rule], grid: Mapping[str, Rule]) -> Tally:
     model, logits = items.model, items.logits(batch)
     stats = RowStats.of(logits)
     top, true = logits.argmax(-1), batch.values.argmax(-1)
-    betas = {name: rule(logits, stats).expand(len(top)) for name, rule in {**rules, **grid}.items()}
-    betas["oracle weight"] = best_for(logits, true)
-    soft = items.weighted(batch, logits, torch.stack(list(betas.values()), 1))
+    wanted = logits.gather(1, true.unsqueeze(1)).squeeze(1)
+    kept, betas = _betas(batch, logits, stats, wanted, {**rules, **grid})
+    soft = items.weighted(kept, torch.stack(list(betas.values()), 1))
     alone = torch.stack([_alone(model, batch, item) for item in (top, true)], 1)
     names = [*betas, "hard", "true maximum"]
     score, nll = _score(model, torch.cat([soft, alone], 1), batch.target)
@@ -152,13 +165,28 @@ def _batch(items: Streamer, batch: Sets, rules: Mapping[str, Rule], grid: Mappin
     correct = dict(zip(names, score.sum(0).tolist(), strict=True))
     correct["oracle any"] = float(score[:, reach].amax(1).sum())
     statistics = {
-        "entropy": stats.entropy, "top weight": stats.top_weight, "spread": stats.spread,
-        "top is true": (top == true).float(), "top has true class": _same_class(batch, top, true),
-        "max weight": (stats.max - stats.logsumexp).exp() * (top == true),
-    }  # fmt: skip
+        "entropy": stats.entropy,
+        "top weight": stats.top_weight,
+        "spread": stats.spread,
+        "top is true": (top == true).float(),
+        "top has true class": _same_class(batch, top, true),
+    }
     sums = {name: float(value.double().sum()) for name, value in statistics.items()}
     mean_beta = {name: float(beta.double().sum()) for name, beta in betas.items()}
     return Tally(len(top), correct, dict(zip(names, nll.sum(0).tolist(), strict=True)), mean_beta, sums)
+
+
+def _betas(
+    batch: Sets, logits: Tensor, stats: RowStats, wanted: Tensor, rules: Mapping[str, Rule], least: float = 1.0
+) -> tuple[Kept, dict[str, Tensor]]:
+    """The items that matter and β of every rule [sets]; a rule below `least` means that more items matter."""
+    kept = Kept.of(batch, logits, least)
+    betas = {name: rule(kept.logits, stats).expand(len(logits)) for name, rule in rules.items()}
+    betas["oracle weight"] = best_for(kept.logits, wanted, low=1.0)
+    smallest = min(float(beta.min()) for beta in betas.values())
+    if smallest < least and smallest > 0:
+        return _betas(batch, logits, stats, wanted, rules, smallest)
+    return kept, betas
 
 
 def _alone(model: Frozen, batch: Sets, item: Tensor) -> Tensor:

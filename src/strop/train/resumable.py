@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import torch
 
 from strop.records import Record, Run
 from strop.train.checkpoint import load_trainer, save_trainer, save_weights
-from strop.train.retriever import LOG_EVERY, Progress, TrainConfig, Trainer
+from strop.train.trainer import LOG_EVERY, Progress, TrainConfig, Trainer
 
 WEIGHTS = "weights.safetensors"
 STATE = "state.safetensors"
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One torch thread inside the block: another number adds in another order, and the bytes would differ."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def train(config: TrainConfig, run: Run, every: int = 5_000, tick: Progress | None = None) -> Path:
@@ -21,9 +36,10 @@ def train(config: TrainConfig, run: Run, every: int = 5_000, tick: Progress | No
     run.begin(config)
     state = run.folder / STATE
     trainer = load_trainer(state, config)
-    while trainer.step < config.steps:
-        trainer.run(min(config.steps, (trainer.step // every + 1) * every), tick)
-        save_trainer(state, trainer)
+    with one_thread():
+        while trainer.step < config.steps:
+            trainer.run(min(config.steps, (trainer.step // every + 1) * every), tick)
+            save_trainer(state, trainer)
     save_weights(weights, trainer)
     run.finish(config, _losses(trainer))
     state.unlink(missing_ok=True)

@@ -51,6 +51,9 @@ class TrainConfig:
             raise ValueError(f"lr must be positive and finite, got {self.lr}. Use 1e-3.")
         if not (math.isfinite(self.weight_decay) and self.weight_decay >= 0):
             raise ValueError(f"weight_decay must be at least 0 and finite, got {self.weight_decay}. Use 1e-3.")
+        for name, known in (("schedule", ("constant", "cosine")), ("decay", ("decoupled", "coupled"))):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {known}, got {getattr(self, name)!r}. Use {known[0]!r}.")
         if (self.task.features, self.task.classes) != (self.model.features, self.model.classes):
             raise ValueError(
                 f"model must have the task's features and classes {(self.task.features, self.task.classes)}, "

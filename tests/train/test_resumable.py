@@ -1,0 +1,47 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from strop.records import Run
+from strop.train.checkpoint import digest, load
+from strop.train.trainer import TrainConfig
+from strop.train.resumable import STATE, WEIGHTS, train
+
+CONFIG = TrainConfig(steps=600, batch=16, average_last=150)
+CODE = """
+import sys
+from strop.records import Run
+from strop.train.trainer import TrainConfig
+from strop.train.resumable import train
+config = TrainConfig(steps=600, batch=16, average_last=150)
+train(config, Run.of(config, "t", sys.argv[1]), every=100)
+"""
+
+
+def test_a_run_killed_at_any_moment_ends_with_the_same_weights(tmp_path):
+    whole = Run.of(CONFIG, "t", tmp_path / "whole")
+    train(CONFIG, whole, every=400)
+    killed = Run.of(CONFIG, "t", tmp_path / "killed")
+    process = subprocess.Popen([sys.executable, "-c", CODE, str(tmp_path / "killed")])
+    while not (killed.folder / STATE).exists():
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not killed.finished
+    assert int(load(killed.folder / STATE, CONFIG)[0]["step"]) % 100 == 0
+    train(CONFIG, killed, every=100)
+    a, b = (load(run.folder / WEIGHTS, CONFIG)[0] for run in (whole, killed))
+    assert digest(a) == digest(b)
+    assert whole.records() == killed.records()
+    assert not (killed.folder / STATE).exists()
+
+
+def test_a_finished_run_is_not_trained_again(tmp_path):
+    config = TrainConfig(steps=5, batch=4)
+    run = Run.of(config, "t", tmp_path)
+    path = train(config, run)
+    before = path.stat().st_mtime_ns
+    assert train(config, run) == path
+    assert path.stat().st_mtime_ns == before
