@@ -12,7 +12,6 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from strop.kernels import attention as attention
-    from strop.kernels import native as native
     from strop.normalisers import AdaptiveTemperature as AdaptiveTemperature
     from strop.normalisers import ASEntmax as ASEntmax
     from strop.normalisers import AverageHard as AverageHard
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "strop.kernels": ("attention",),
-    "strop.kernels.native": ("native",),
     "strop.normalisers": (
         "ASEntmax", "AdaptiveTemperature", "AverageHard", "Entmax", "Entmax15", "Hard", "LearnedSink",
         "Llama4Temperature", "LogN", "Normaliser", "OffByOne", "QASSMax", "SSMax", "Softmax", "Sparsemax",
@@ -53,15 +51,17 @@ _HOMES = {
     ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = {"normalisers": "strop.normalisers", "sharpness": "strop.sharpness"}
 
-__all__ = ["__version__", *sorted(_HOME_OF)]
+__all__ = ["__version__", *sorted(_HOME_OF), *sorted(_MODULES)]
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'strop' has no attribute {name!r}")
-    home = importlib.import_module(_HOME_OF[name])
-    return home if _HOME_OF[name].endswith(f".{name}") else getattr(home, name)
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
+    if name in _HOME_OF:
+        return getattr(importlib.import_module(_HOME_OF[name]), name)
+    raise AttributeError(f"module 'strop' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Collection
 
 
 def require(holds: bool, rule: str, actual: object, remedy: str = "", error: type[Exception] = ValueError) -> None:
@@ -20,11 +20,16 @@ def require_number(name: str, value: float, *, above: float = -math.inf) -> floa
     return float(value)
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the remedy for an unknown name: the nearest known one, and all of them."""
-    known = sorted(known)
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return (f"Did you mean {close[0]!r}? " if close else "") + "Known: " + ", ".join(known)
+def require_known(name: str, value: str, known: Collection[str]) -> None:
+    """Raise with the nearest known word, and all of them, unless `value` is one of them."""
+    if value not in known:
+        raise ValueError(f"{name} must be known, got {value!r}. {nearest(value, known)}.")
+
+
+def nearest(value: str, known: Collection[str]) -> str:
+    """Return the remedy for an unknown word: the nearest known one, and all of them."""
+    close = difflib.get_close_matches(str(value), list(known), n=1, cutoff=0.5)
+    return (f"Did you mean {close[0]!r}? " if close else "") + f"Known: {', '.join(known)}"
 
 
 def _greater(above: float) -> str:

@@ -94,7 +94,8 @@ def test_no_worker_outlives_its_parent(tmp_path, signum):
     path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
     parent = subprocess.Popen(
         [sys.executable, str(script), *map(str, marks)],
-        env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, start_new_session=True, text=True,
+        env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        start_new_session=True, text=True,
     )  # fmt: skip
     while not all(mark.exists() and mark.read_text() for mark in marks):
         assert parent.poll() is None
@@ -105,7 +106,8 @@ def test_no_worker_outlives_its_parent(tmp_path, signum):
         os.killpg(parent.pid, signum)  # as a terminal does: the workers get it too
     else:
         parent.send_signal(signum)
-    out, _ = parent.communicate(timeout=10)
+    out, told = parent.communicate(timeout=10)
+    assert "Traceback" not in told
     assert all(gone_within(pid, 3) for pid in workers)
     assert time.monotonic() - begun < 3
     assert ("interrupted" in out) == (signum == signal.SIGINT)

@@ -271,7 +271,7 @@ def test_bad_arguments_say_what_is_wrong() -> None:
     cases = [
         (dict(normaliser=Softmax(), layers=[2]), r"layers must lie in 0\.\.1 for LlamaForCausalLM, got 2"),
         (dict(normaliser=Softmax(), layers=["model.layer.0"]), "Did you mean 'model.layers.0.self_attn'"),
-        (dict(normaliser={"nothing": Softmax()}), "layers must name attention modules"),
+        (dict(normaliser={"nothing": Softmax()}), "layers of LlamaForCausalLM must be known, got 'nothing'"),
         (dict(normaliser="softmaxx"), "Did you mean 'softmax'"),
         (dict(normaliser=3.0), "normaliser must be a strop normaliser, .* got float"),
     ]

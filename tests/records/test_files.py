@@ -1,4 +1,5 @@
 import errno
+import fcntl
 import json
 import math
 import os
@@ -64,9 +65,9 @@ def test_append_cuts_a_torn_line_away_first(tmp_path):
 
 def test_append_finds_the_last_line_behind_a_long_torn_one(tmp_path):
     path = tmp_path / "r.jsonl"
-    path.write_bytes(b'{"n": 16}\n{"text": "' + b"x" * 200_000)
+    path.write_bytes(b'{"n": 16}\n' * 10_000 + b'{"text": "' + b"x" * 200_000)
     records.append(path, [{"n": 64}])
-    assert records.read(path) == [{"n": 16}, {"n": 64}]
+    assert records.read(path) == [{"n": 16}] * 10_000 + [{"n": 64}]
 
 
 @pytest.mark.parametrize("line", [b"{", b"[1]", b'{"a": [1]}', b"\xff\xfe", b""])
@@ -88,6 +89,19 @@ def test_two_processes_share_a_file(tmp_path):
     found = records.read(path)
     for mark in "ab":
         assert [row["i"] for row in found if row["mark"] == mark] == list(range(50))
+
+
+def test_append_waits_for_the_lock(tmp_path):
+    path = tmp_path / "r.jsonl"
+    code = "import sys; from strop import records; print(flush=True); records.append(sys.argv[1], [{'n': 16}])"
+    with open(path, "wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        child = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE)
+        child.stdout.readline()
+        with pytest.raises(subprocess.TimeoutExpired):
+            child.wait(0.3)
+    child.communicate(timeout=10)
+    assert records.read(path) == [{"n": 16}]
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):

@@ -131,6 +131,7 @@ def test_sorting_and_filtering_in_a_real_browser(tmp_path):
         ("local 9", -1e-9),
         ("local 1", 10.0),
         ("b", math.inf),
+        ("c", -math.inf),
     ]
     rows = [{"kind": kind, "horizon": horizon} for kind, horizon in values]
     page.section("Heads").table(Table.of(rows, ["kind", "horizon"]), sortable=True, filterable=True)
@@ -145,10 +146,10 @@ def test_sorting_and_filtering_in_a_real_browser(tmp_path):
     )  # fmt: skip
     out = json.loads(next(b["data-out"] for b in Reader(told.stdout).named("body")))
     assert out == {
-        "down": ["∞", "∞", "10.0", "2.00", "−1.00e-9", "–"],
+        "down": ["∞", "∞", "10.0", "2.00", "−1.00e-9", "−∞", "–"],
         "aria": "descending",
-        "up": ["−1.00e-9", "2.00", "10.0", "∞", "∞", "–"],
-        "words": ["b", "local 1", "local 9", "local 10", "sharp", "sink"],
+        "up": ["−∞", "−1.00e-9", "2.00", "10.0", "∞", "∞", "–"],
+        "words": ["b", "c", "local 1", "local 9", "local 10", "sharp", "sink"],
         "filtered": ["local 1", "local 10"],
         "island": {"n": 16},
         "wide": True,

@@ -19,10 +19,9 @@ from torch import Tensor, nn
 from strop.hf.calls import Call, run
 from strop.hf.heads import on_heads
 from strop.normalisers import Normaliser, Softmax
-from strop.sharpness import RowStats
 
-Observer = Callable[[str, Call, RowStats], None]
-"""Called with the module's name, the call and the statistics of its raw logits."""
+Observer = Callable[[str, Call], None]
+"""Called with the module's name and the call."""
 
 _LOCK = threading.RLock()
 _FRAMES: WeakKeyDictionary[nn.Module, tuple[Frame, ...]] = WeakKeyDictionary()
@@ -70,15 +69,11 @@ def frames_of(module: nn.Module) -> tuple[Frame, ...]:
 def attend(module: nn.Module, call: Call) -> Tensor:
     """Run a call as the module's frames say, and tell their observers."""
     frames = frames_of(module)
-    watched = [frame for frame in frames if frame.observer is not None]
-    out, stats = run(call, resolved(module, frames, call.n_heads), stats=bool(watched))
     for frame in frames:
         frame.calls += 1
-    for frame in watched:
-        assert frame.observer is not None
-        assert stats is not None
-        frame.observer(frame.names[module], call, stats)
-    return out
+        if frame.observer is not None:
+            frame.observer(frame.names[module], call)
+    return run(call, resolved(module, frames, call.n_heads))
 
 
 def resolved(module: nn.Module, frames: Sequence[Frame], n_heads: int) -> Normaliser:

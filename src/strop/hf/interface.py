@@ -62,7 +62,8 @@ def attention_function(
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     causal = bool(causal) and attention_mask is None and query.shape[2] > 1
     _refuse(module, others)
-    call = Call(query, key, value, attention_mask, position_bias, causal, scaling, softcap, s_aux, dropout)
+    cross = not getattr(module, "is_causal", True) and query.shape[2] != key.shape[2]
+    call = Call(query, key, value, attention_mask, position_bias, causal, scaling, softcap, s_aux, dropout, cross)
     return attend(module, call).transpose(1, 2).contiguous(), None
 
 

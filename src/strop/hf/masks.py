@@ -5,7 +5,8 @@ without one padding and causality are silently lost. Two names are registered, s
 mask" means:
 
     strop         models with an sdpa path. Plain causal input gets no mask, as sdpa's does: the attention function
-                  then reads `is_causal` from the call or the module, exactly as transformers' own sdpa function does.
+                  then reads `is_causal` from the call or the module, exactly as transformers' own sdpa
+                  function does.
     strop_eager   models without one (soft-capping, sinks). They get eager's additive mask, always; None means "see
                   everything".
 
@@ -24,6 +25,9 @@ from torch import Tensor
 LAZY_FROM = 1 << 22
 """Mask elements (query rows × keys) from which a mask is built lazily."""
 
+CHUNK = 32
+"""Rows, out of those asked for, that are built at a time."""
+
 
 class LazyMask:
     """A bool mask [B, 1, n_q, n_k] that exists one block of rows at a time."""
@@ -36,6 +40,11 @@ class LazyMask:
     def rows(self, start: int, stop: int) -> Tensor:
         """Return rows start..stop−1, True = may look."""
         return self._build(start, stop)
+
+    def some(self, rows: Tensor) -> Tensor:
+        """Return the given rows, building a few at a time."""
+        parts = [self.rows(int(part[0]), int(part[-1]) + 1)[..., part - part[0], :] for part in rows.split(CHUNK)]
+        return torch.cat(parts, -2)
 
 
 def sdpa_like_mask(**arguments: Any) -> Tensor | LazyMask | None:
@@ -63,6 +72,18 @@ def joined(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
     if mask.dtype == torch.bool:
         return torch.where(mask, bias, -torch.inf)
     return mask + bias
+
+
+def mask_rows(mask: Tensor | LazyMask | None, causal: bool, rows: Tensor, n_k: int) -> Tensor | None:
+    """The mask of some rows [R], as a tensor."""
+    if causal:
+        return torch.arange(n_k, device=rows.device) <= rows[:, None]
+    return mask.some(rows) if isinstance(mask, LazyMask) else rows_of(mask, rows)
+
+
+def rows_of(table: Tensor | None, rows: Tensor) -> Tensor | None:
+    """Some rows of a mask or bias [.., n_q or 1, n_k]."""
+    return table if table is None or table.shape[-2] == 1 else table[..., rows, :]
 
 
 def triangle(query: Tensor, key: Tensor) -> Tensor:

@@ -103,7 +103,8 @@ def _call(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Call:
-    return Call(query, key, value, attn_mask, None, is_causal, scale, dropout=dropout_p)
+    cross = query.shape[-2] != key.shape[-2] and not is_causal
+    return Call(query, key, value, attn_mask, None, is_causal, scale, dropout=dropout_p, cross=cross)
 
 
 def _take(module: nn.Module) -> None:

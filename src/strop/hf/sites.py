@@ -18,7 +18,7 @@ from typing import Any
 
 from torch import nn
 
-from strop._checks import nearest, require
+from strop._checks import require, require_known
 
 _FRAMEWORK = ("transformers.modeling_utils", "transformers.generation.utils")
 """Where transformers' base classes live, which mention the interface without being attention."""
@@ -51,12 +51,8 @@ class Sites:
             require(0 <= layer < len(names), f"layers must lie in 0..{len(names) - 1} for {self.model}", layer)
             return [names[layer]]
         meant = [name for name in names if fnmatchcase(name, layer)]
-        require(
-            bool(meant),
-            f"layers must name attention modules of {self.model}",
-            repr(layer),
-            nearest(layer, names),
-        )
+        if not meant:
+            require_known(f"layers of {self.model}", layer, names)
         return meant
 
 

@@ -13,19 +13,23 @@ name runs that one or raises with the reason. All agree with `reference` to roun
 
 from __future__ import annotations
 
-import importlib
 import math
 from types import ModuleType
 from typing import Literal, overload
 
 from torch import Tensor
 
-from strop._checks import nearest, require, require_number
+from strop._checks import require, require_known, require_number
+from strop.kernels import fused_calls, reference, streaming
 from strop.kernels.mask import Mask
 from strop.normalisers import Normaliser, Softmax, by_name
 from strop.sharpness import RowStats
 
-IMPLEMENTATIONS = ("fused_calls", "streaming", "reference")
+IMPLEMENTATIONS: dict[str, ModuleType] = {
+    "fused_calls": fused_calls,
+    "streaming": streaming,
+    "reference": reference,
+}
 """In the order in which `auto` tries them."""
 
 
@@ -93,9 +97,9 @@ def _choose(
     impl: str, query: Tensor, key: Tensor, value: Tensor, mask: Mask, settings: dict[str, object]
 ) -> ModuleType:
     known = ("auto", *IMPLEMENTATIONS)
-    require(impl in known, "impl must be known", repr(impl), nearest(impl, known))
+    require_known("impl", impl, known)
     for name in IMPLEMENTATIONS if impl == "auto" else (impl,):
-        module = importlib.import_module(f"strop.kernels.{name}")
+        module = IMPLEMENTATIONS[name]
         reason = module.reason_not(query, key, value, mask, **settings)
         if reason is None:
             return module

@@ -40,7 +40,7 @@ def block(
     if softcap is not None:
         logits = softcap * torch.tanh(logits / softcap)
     if mask.bias is not None:
-        logits = logits + mask.bias
+        logits = logits + mask.bias.to(logits.dtype)
     weights = normaliser.weights(logits, keep)
     stats = RowStats.of(logits, keep) if return_stats else None
     weights = F.dropout(weights, dropout_p) if dropout_p else weights

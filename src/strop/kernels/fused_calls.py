@@ -55,8 +55,8 @@ def reason_not(
         return "an additive bias cannot be scaled by row" if mask.bias is not None else None
     if mask.bias is not None and bool((mask.bias != 0).any()):
         return "an additive bias cannot be scaled by row"
-    if not bool((key.sum() + value.sum()).isfinite()):
-        return "a NaN or inf in key or value would reach rows that may not see it"
+    if not bool((query.sum() + key.sum() + value.sum()).isfinite()):
+        return "torch's fused kernel does not keep a NaN or inf to the rows that may see it"
     return None
 
 

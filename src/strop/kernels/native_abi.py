@@ -83,7 +83,9 @@ def torch_team() -> int | None:
 def library() -> Library | str:
     """The kernel, or one sentence saying why there is none."""
     here = Path(__file__).parent
-    built = [here / f"_native{suffix}" for suffix in (*EXTENSION_SUFFIXES, ".so") if (here / f"_native{suffix}").exists()]
+    built = [
+        here / f"_native{suffix}" for suffix in (*EXTENSION_SUFFIXES, ".so") if (here / f"_native{suffix}").exists()
+    ]
     if not built:
         return "the native kernel was not built when the package was installed (no C++ compiler was found)"
     try:

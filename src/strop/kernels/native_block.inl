@@ -3,7 +3,7 @@
 //   two passes β needs the entropy, or a threshold the whole row: all logits of the unit are kept (L2, or L3 for long rows)
 
 constexpr float LOG2E = 1.44269504f;
-constexpr int64_t KEPT_BYTES = 4 << 20;   // logits of one unit that still sit well in the cache
+constexpr int64_t KEPT_BYTES = 2 << 20;   // logits of one unit that still sit well in the cache
 
 struct Group {
     float *qt, *ot, *s;          // [d][LANES], [dv][LANES], logits [keys][LANES]
@@ -26,6 +26,8 @@ struct Unit {
 
 static bool keeps_logits(const Args &a) { return a.kind == KIND_SPARSEMAX || a.kind == KIND_ENTMAX15 || (a.kind == KIND_SOFTMAX && a.beta_from == BETA_ENTROPY); }
 static bool wants_sums(const Args &a) { return a.n_keys || a.kind == KIND_STATS || (a.kind == KIND_SOFTMAX && a.beta_from == BETA_ENTROPY); }
+// Plain softmax with statistics: one exponential serves both.
+static bool raw_weights(const Args &a) { return a.n_keys && a.kind == KIND_SOFTMAX && a.beta_from == BETA_CONSTANT && a.beta == 1.0f; }
 static int64_t padded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 static int64_t key_blocks(const Args &a) { return (a.n_k + BLOCK_KEYS - 1) / BLOCK_KEYS; }
 
@@ -74,15 +76,16 @@ static void as_floats(const Args &a, const void *base, int64_t offset, int64_t c
     else memcpy(out, (const float *)base + offset, count * 4);
 }
 
-// Rows of keys or values as float32: where they lie, or a copy (bfloat16, or rows 4096 bytes apart, which share cache sets).
-struct Floats { const float *at; int64_t row; };
+// Keys or values where they lie, or a copy (bfloat16, or rows 2048 bytes apart, which share cache sets).
 static Floats block_floats(const Args &a, const void *base, const Strides &s, const Unit &u, int64_t j, int64_t keys, int64_t cols, float *copy) {
     int64_t at = u.b * s.batch + (u.h / a.group) * s.head + j * s.row;
-    if (!a.bf16 && (s.row * 4) % 2048 != 0) return {(const float *)base + at, s.row};
+    if (!a.bf16 && (s.row * 4) % 2048 != 0) return {(const float *)base + at, s.row, 0};
     int64_t row = padded(cols, 16) + 16 * (padded(cols, 16) * 4 % 2048 == 0);
     for (int64_t r = 0; r < keys; r++) as_floats(a, base, at + r * s.row, cols, copy + r * row);
-    return {copy, row};
+    return {copy, row, 0};
 }
+
+static int64_t fetch_ahead(const Floats &x, const float *copy, bool more) { return more && x.at != copy ? BLOCK_KEYS * x.row : 0; }
 
 static void load_queries(Unit &u, Group &g) {
     const Args &a = u.a;
@@ -123,7 +126,7 @@ static Sight block_logits(Unit &u, Group &g, Floats key, int64_t j, int64_t keys
     if (t.keys <= 0) return NONE;
     Sight sight = sight_of(a, t);
     if (sight == NONE) return NONE;
-    logits_block(g.qt, key.at, key.row, t.keys, a.d, s);
+    logits_block(g.qt, key, t.keys, a.d, s);
     if (a.softcap > 0) cap_logits(a.softcap, t.keys * LANES, s);
     if (a.bias) add_bias(a, t, s, u.spare);
     if (sight == ALL) {
@@ -140,29 +143,34 @@ static int64_t keys_in_block(const Args &a, const Group &g, int64_t j) {
 
 // Raw statistics over a block, after its extremes: earlier sums move to the new maximum first.
 static void add_sums(Group &g, const vf *before, const float *s, int64_t keys) {
-    for (int m = 0; m < MV; m++) {
-        vf top = g.x.max[m], step = (before[m] - top) * splat(LOG2E), shrink = power_of_two(step);
-        vf sum = splat(0.0f), moment = splat(0.0f);
-        for (int64_t j = 0; j < keys; j++) {
-            vf y = (load(s + j * LANES + m * W) - top) * splat(LOG2E), e = power_of_two(y);
-            sum += e;
-            moment = fma(y, e, moment);
+    vf top[MV], sum[MV], moment[MV];
+    UNROLL for (int m = 0; m < MV; m++) top[m] = g.x.max[m], sum[m] = moment[m] = splat(0.0f);
+    for (int64_t j = 0; j < keys; j++)
+        UNROLL for (int m = 0; m < MV; m++) {
+            vf y = (load(s + j * LANES + m * W) - top[m]) * splat(LOG2E), e = power_of_two(y);
+            sum[m] += e;
+            moment[m] = fma(y, e, moment[m]);
         }
-        g.moment[m] = shrink * fma(step, g.sum[m], g.moment[m]) + moment;
-        g.sum[m] = fma(shrink, g.sum[m], sum);
+    for (int m = 0; m < MV; m++) {
+        vf step = (before[m] - top[m]) * splat(LOG2E), shrink = power_of_two(step);
+        g.moment[m] = shrink * fma(step, g.sum[m], g.moment[m]) + moment[m];
+        g.sum[m] = fma(shrink, g.sum[m], sum[m]);
     }
 }
 
-static void weigh(Group &g, const float *s, int64_t keys, float *p) {
-    for (int m = 0; m < MV; m++) {
-        vf top = g.top[m], beta = g.beta[m], total = splat(0.0f);
-        for (int64_t j = 0; j < keys; j++) {
-            vf e = power_of_two((load(s + j * LANES + m * W) - top) * beta);
+// Weights of a block and their sum; with β = 1 they are also what the raw statistics need.
+template <bool RAW> static void weigh(Group &g, const float *s, int64_t keys, float *p) {
+    vf top[MV], beta[MV], total[MV], moment[MV];
+    UNROLL for (int m = 0; m < MV; m++) top[m] = g.top[m], beta[m] = g.beta[m], total[m] = moment[m] = splat(0.0f);
+    for (int64_t j = 0; j < keys; j++)
+        UNROLL for (int m = 0; m < MV; m++) {
+            vf y = (load(s + j * LANES + m * W) - top[m]) * beta[m], e = power_of_two(y);
             store(p + j * LANES + m * W, e);
-            total += e;
+            total[m] += e;
+            if (RAW) moment[m] = fma(y, e, moment[m]);
         }
-        g.total[m] += total;
-    }
+    for (int m = 0; m < MV; m++) g.total[m] += total[m], g.moment[m] += RAW ? moment[m] : splat(0.0f);
+    for (int m = 0; RAW && m < MV; m++) g.sum[m] = g.total[m];
 }
 
 // When the running maximum moved, bring what is already summed down to it.
@@ -170,8 +178,9 @@ static void move_top(const Args &a, Group &g) {
     for (int m = 0; m < MV; m++) {
         vf top = g.x.max[m];
         if (!any(top != g.top[m])) continue;
-        vf shrink = power_of_two((g.top[m] - top) * g.beta[m]);
+        vf step = (g.top[m] - top) * g.beta[m], shrink = power_of_two(step);
         g.top[m] = top;
+        if (raw_weights(a)) g.moment[m] = shrink * fma(step, g.total[m], g.moment[m]);
         g.total[m] *= shrink;
         for (int64_t c = 0; c < a.dv; c++) store(g.ot + c * LANES + m * W, load(g.ot + c * LANES + m * W) * shrink);
     }
@@ -183,11 +192,12 @@ static void one_pass_block(Unit &u, Group &g, Floats key, Floats value, int64_t 
     for (int m = 0; m < MV; m++) before[m] = g.x.max[m];
     if (block_logits(u, g, key, j, smaller(BLOCK_KEYS, a.n_k - j), g.s) == NONE) return;
     int64_t keys = keys_in_block(a, g, j);
-    if (wants_sums(a)) add_sums(g, before, g.s, keys);
+    if (wants_sums(a) && !raw_weights(a)) add_sums(g, before, g.s, keys);
     if (a.kind == KIND_STATS) return;
     move_top(a, g);
-    weigh(g, g.s, keys, u.p);
-    values_block(u.p, value.at, value.row, keys, a.dv, g.ot);
+    if (raw_weights(a)) weigh<true>(g, g.s, keys, u.p);
+    else weigh<false>(g, g.s, keys, u.p);
+    values_block(u.p, value, keys, a.dv, g.ot);
 }
 
 static void first_pass(Unit &u, Group &g, Floats key, int64_t j) {
@@ -203,9 +213,10 @@ static void first_pass(Unit &u, Group &g, Floats key, int64_t j) {
 static void second_pass(Unit &u, Group &g, Floats value, int64_t j) {
     if (g.sight[j / BLOCK_KEYS] == NONE) return;
     int64_t keys = keys_in_block(u.a, g, j);
-    if (u.a.kind == KIND_SOFTMAX) weigh(g, g.s + j * LANES, keys, u.p);
+    if (u.a.kind == KIND_SOFTMAX) weigh<false>(g, g.s + j * LANES, keys, u.p);
     else threshold_weights(u.a.kind, g.top, g.beta, g.total, g.s + j * LANES, keys, u.p);
-    values_block(u.p, value.at, value.row, keys, u.a.dv, g.ot);
+    if (j > 0) for (int64_t i = 0; i < BLOCK_KEYS * LANES; i += 16) __builtin_prefetch(g.s + (j - BLOCK_KEYS) * LANES + i, 0, 2);
+    values_block(u.p, value, keys, u.a.dv, g.ot);
 }
 
 // After the first pass: β from the entropy (base-2 sums give H/ln 2), or the threshold.
@@ -270,6 +281,32 @@ static void finish_group(Unit &u, Group &g) {
     }
 }
 
+static void one_pass(Unit &u, int64_t end) {
+    const Args &a = u.a;
+    for (int64_t j = 0; j < end; j += BLOCK_KEYS) {
+        int64_t keys = smaller(BLOCK_KEYS, end - j);
+        Floats key = block_floats(a, a.k, a.ks, u, j, keys, a.d, u.key_copy), value{nullptr, 0, 0};
+        if (a.kind != KIND_STATS) value = block_floats(a, a.v, a.vs, u, j, keys, a.dv, u.value_copy);
+        key.ahead = fetch_ahead(key, u.key_copy, j + BLOCK_KEYS < end), value.ahead = fetch_ahead(value, u.value_copy, j + BLOCK_KEYS < end);
+        for (int64_t g = 0; g < u.groups; g++, key.ahead = value.ahead = 0) one_pass_block(u, u.group[g], key, value, j);
+    }
+}
+
+static void two_passes(Unit &u, int64_t end) {
+    const Args &a = u.a;
+    for (int64_t j = 0; j < end; j += BLOCK_KEYS) {
+        Floats key = block_floats(a, a.k, a.ks, u, j, smaller(BLOCK_KEYS, end - j), a.d, u.key_copy);
+        key.ahead = fetch_ahead(key, u.key_copy, j + BLOCK_KEYS < end);
+        for (int64_t g = 0; g < u.groups; g++, key.ahead = 0) first_pass(u, u.group[g], key, j);
+    }
+    for (int64_t g = 0; g < u.groups; g++) choose_sharpness(u, u.group[g]);
+    for (int64_t j = (end - 1) / BLOCK_KEYS * BLOCK_KEYS; end > 0 && j >= 0; j -= BLOCK_KEYS) {   // backwards: the last logits written are still near
+        Floats value = block_floats(a, a.v, a.vs, u, j, smaller(BLOCK_KEYS, end - j), a.dv, u.value_copy);
+        value.ahead = -fetch_ahead(value, u.value_copy, j > 0);
+        for (int64_t g = 0; g < u.groups; g++, value.ahead = 0) second_pass(u, u.group[g], value, j);
+    }
+}
+
 static void block_unit(const Args &a, int64_t index, void *scratch) {
     int64_t in_head = units_in_head(a), height = groups_in_unit(a) * LANES;
     int64_t head = index / in_head, part = in_head - 1 - index % in_head;   // causal rows at the end cost most: start with them
@@ -279,17 +316,7 @@ static void block_unit(const Args &a, int64_t index, void *scratch) {
     u.groups = smaller(groups_in_unit(a), (a.n_q - u.row + LANES - 1) / LANES);
     int64_t end = visible_end(a, smaller(u.row + height, a.n_q) - 1);
     for (int64_t g = 0; g < u.groups; g++) start_group(u, u.group[g], u.row + g * LANES);
-    bool twice = keeps_logits(a);
-    for (int64_t j = 0; j < end; j += BLOCK_KEYS) {
-        int64_t keys = smaller(BLOCK_KEYS, end - j);
-        Floats key = block_floats(a, a.k, a.ks, u, j, keys, a.d, u.key_copy), value{nullptr, 0};
-        if (!twice && a.kind != KIND_STATS) value = block_floats(a, a.v, a.vs, u, j, keys, a.dv, u.value_copy);
-        for (int64_t g = 0; g < u.groups; g++) twice ? first_pass(u, u.group[g], key, j) : one_pass_block(u, u.group[g], key, value, j);
-    }
-    for (int64_t g = 0; twice && g < u.groups; g++) choose_sharpness(u, u.group[g]);
-    for (int64_t j = 0; twice && j < end; j += BLOCK_KEYS) {
-        Floats value = block_floats(a, a.v, a.vs, u, j, smaller(BLOCK_KEYS, end - j), a.dv, u.value_copy);
-        for (int64_t g = 0; g < u.groups; g++) second_pass(u, u.group[g], value, j);
-    }
+    if (keeps_logits(a)) two_passes(u, end);
+    else one_pass(u, end);
     for (int64_t g = 0; g < u.groups; g++) finish_group(u, u.group[g]);
 }

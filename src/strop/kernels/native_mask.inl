@@ -99,17 +99,16 @@ static void cap_logits(float cap, int64_t count, float *s) {
 struct Extremes { vf max[MV], min[MV], bad[MV]; vi n_keys[MV]; };
 
 static void reduce_all(const float *s, int64_t keys, Extremes &x) {
-    for (int m = 0; m < MV; m++) {
-        vf high = x.max[m], low = x.min[m], bad = x.bad[m];
-        for (int64_t j = 0; j < keys; j++) {
+    vf high[MV], low[MV], bad[MV];
+    UNROLL for (int m = 0; m < MV; m++) high[m] = x.max[m], low[m] = x.min[m], bad[m] = x.bad[m];
+    for (int64_t j = 0; j < keys; j++)
+        UNROLL for (int m = 0; m < MV; m++) {
             vf e = load(s + j * LANES + m * W);
-            high = maximum(high, e);
-            low = minimum(low, e);
-            bad = fma(e, splat(0.0f), bad);
+            high[m] = maximum(high[m], e);
+            low[m] = minimum(low[m], e);
+            bad[m] = fma(e, splat(0.0f), bad[m]);
         }
-        x.max[m] = high, x.min[m] = low, x.bad[m] = bad;
-        x.n_keys[m] += (int32_t)keys;
-    }
+    for (int m = 0; m < MV; m++) x.max[m] = high[m], x.min[m] = low[m], x.bad[m] = bad[m], x.n_keys[m] += (int32_t)keys;
 }
 
 static void hide_and_reduce(const uint8_t *visible, float *s, int64_t keys, Extremes &x) {

@@ -1,17 +1,26 @@
 // The two matrix products, as register tiles: NT × MV vectors accumulate, nothing is packed.
 // Query rows are the lanes, so a key or a value enters as one number broadcast to all lanes, straight from where it lies.
 
+constexpr int64_t LINE = 16;   // floats in a cache line
+static inline void prefetch(const float *from, int64_t floats) {   // an address only: it may lie past the end of the tensor
+    __builtin_prefetch((const void *)((uintptr_t)from + (uintptr_t)(floats * 4)), 0, 2);
+}
+
 // s[j][lane] = Σ_c key[j][c] · qt[c][lane]     for N keys
-template <int N> static void logits_tile(const float *qt, const float *key, int64_t key_row, int64_t d, float *s) {
+template <int N> static void logits_tile(const float *qt, const float *key, int64_t key_row, int64_t ahead, int64_t d, float *s) {
     vf acc[N][MV];
     UNROLL for (int n = 0; n < N; n++)
         UNROLL for (int m = 0; m < MV; m++) acc[n][m] = splat(0.0f);
-    for (int64_t c = 0; c < d; c++) {
-        vf q[MV];
-        UNROLL for (int m = 0; m < MV; m++) q[m] = load(qt + c * LANES + m * W);
-        UNROLL for (int n = 0; n < N; n++) {
-            vf x = splat(key[n * key_row + c]);
-            UNROLL for (int m = 0; m < MV; m++) acc[n][m] = fma(q[m], x, acc[n][m]);
+    for (int64_t c = 0, stop; c < d; c = stop) {
+        stop = smaller(d, c + LINE);
+        UNROLL for (int n = 0; n < N; n++) prefetch(key, ahead + n * key_row + c);
+        for (; c < stop; c++) {
+            vf q[MV];
+            UNROLL for (int m = 0; m < MV; m++) q[m] = load(qt + c * LANES + m * W);
+            UNROLL for (int n = 0; n < N; n++) {
+                vf x = splat(key[n * key_row + c]);
+                UNROLL for (int m = 0; m < MV; m++) acc[n][m] = fma(q[m], x, acc[n][m]);
+            }
         }
     }
     UNROLL for (int n = 0; n < N; n++)
@@ -19,12 +28,13 @@ template <int N> static void logits_tile(const float *qt, const float *key, int6
 }
 
 // out[c][lane] += Σ_j value[j][c] · p[j][lane]     for N columns c
-template <int N> static void values_tile(const float *p, const float *value, int64_t value_row, int64_t keys, float *out) {
+template <int N> static void values_tile(const float *p, const float *value, int64_t value_row, int64_t ahead, int64_t keys, float *out) {
     vf acc[N][MV];
     UNROLL for (int n = 0; n < N; n++)
         UNROLL for (int m = 0; m < MV; m++) acc[n][m] = load(out + n * LANES + m * W);
     for (int64_t j = 0; j < keys; j++) {
         vf w[MV];
+        prefetch(value, ahead + j * value_row);
         UNROLL for (int m = 0; m < MV; m++) w[m] = load(p + j * LANES + m * W);
         UNROLL for (int n = 0; n < N; n++) {
             vf x = splat(value[j * value_row + n]);
@@ -35,14 +45,17 @@ template <int N> static void values_tile(const float *p, const float *value, int
         UNROLL for (int m = 0; m < MV; m++) store(out + n * LANES + m * W, acc[n][m]);
 }
 
-static void logits_block(const float *qt, const float *key, int64_t key_row, int64_t keys, int64_t d, float *s) {
+// Rows of keys or values as float32. `ahead` is how many floats further on the next block lies, which is fetched into L2 meanwhile; 0 for none.
+struct Floats { const float *at; int64_t row, ahead; };
+
+static void logits_block(const float *qt, Floats key, int64_t keys, int64_t d, float *s) {
     int64_t j = 0;
-    for (; j + NT <= keys; j += NT) logits_tile<NT>(qt, key + j * key_row, key_row, d, s + j * LANES);
-    for (; j < keys; j++) logits_tile<1>(qt, key + j * key_row, key_row, d, s + j * LANES);
+    for (; j + NT <= keys; j += NT) logits_tile<NT>(qt, key.at + j * key.row, key.row, key.ahead, d, s + j * LANES);
+    for (; j < keys; j++) logits_tile<1>(qt, key.at + j * key.row, key.row, key.ahead, d, s + j * LANES);
 }
 
-static void values_block(const float *p, const float *value, int64_t value_row, int64_t keys, int64_t dv, float *out) {
+static void values_block(const float *p, Floats value, int64_t keys, int64_t dv, float *out) {
     int64_t c = 0;
-    for (; c + NT <= dv; c += NT) values_tile<NT>(p, value + c, value_row, keys, out + c * LANES);
-    for (; c < dv; c++) values_tile<1>(p, value + c, value_row, keys, out + c * LANES);
+    for (; c + NT <= dv; c += NT) values_tile<NT>(p, value.at + c, value.row, value.ahead, keys, out + c * LANES);
+    for (; c < dv; c++) values_tile<1>(p, value.at + c, value.row, value.ahead, keys, out + c * LANES);
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from strop._checks import nearest, require
+from strop._checks import require_known
 from strop.normalisers.adaptive import PAPER_COEFFICIENTS, AdaptiveTemperature
 from strop.normalisers.asentmax import ASEntmax
 from strop.normalisers.base import Normaliser, Temperature
@@ -41,7 +41,7 @@ NAMES: dict[str, Callable[..., Normaliser]] = {
 
 def by_name(name: str, **settings: object) -> Normaliser:
     """Build a normaliser from its short name: by_name("top_k", k=8)."""
-    require(name in NAMES, "normaliser must be a known name", repr(name), nearest(name, NAMES))
+    require_known("normaliser", name, NAMES)
     try:
         return NAMES[name](**settings)
     except TypeError as error:

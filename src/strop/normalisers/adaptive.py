@@ -6,7 +6,7 @@ With p = softmax(e) and H = −Σ p log p in nats,
     weights = softmax(β(H)·e)
 
 The published polynomial was fitted on one small model. It crosses 1 at H = 0.8486 (so the guard at 0.5 never binds),
-peaks at 2.4214 for H = 4.412 and falls back through 1 at H = 5.9446. Beyond that, about 380 equally weighted keys, β
+peaks at 2.4214 for H = 4.412 and falls back through 1 at H = 5.9445. Beyond that, about 380 equally weighted keys, β
 is 1 again: *as published, the method switches itself off just where dispersion is worst*. `beyond_fit="paper"` keeps
 that; `beyond_fit="hold"` keeps β at its peak from there on. `outside_fit` says for which rows the difference matters.
 
@@ -22,7 +22,7 @@ from typing import Literal
 
 import torch
 
-from strop._checks import nearest, require, require_number
+from strop._checks import require, require_known, require_number
 from strop._types import Rows
 from strop.normalisers.base import Temperature
 from strop.sharpness import RowStats
@@ -44,8 +44,7 @@ class AdaptiveTemperature(Temperature):
     ) -> None:
         super().__init__()
         require(len(coefficients) > 0, "coefficients must hold at least one number", coefficients)
-        require(beyond_fit in ("paper", "hold"), "beyond_fit must be known", repr(beyond_fit),
-                nearest(str(beyond_fit), ("paper", "hold")))  # fmt: skip
+        require_known("beyond_fit", beyond_fit, ("paper", "hold"))
         self.coefficients = tuple(require_number("coefficients", c) for c in coefficients)
         self.threshold = require_number("threshold", threshold)
         self.beyond_fit = beyond_fit

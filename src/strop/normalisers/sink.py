@@ -30,7 +30,7 @@ class OffByOne(Softmax):
 
     def sink(self) -> Tensor:
         """log n0."""
-        return torch.tensor(math.log(self.n0))
+        return torch.tensor(math.log(self.n0), dtype=torch.float64)
 
 
 class LearnedSink(Softmax):

@@ -54,12 +54,12 @@ def _cpuinfo(field: str) -> str | None:
 def _commit(folder: Path) -> str | None:
     """Commit of the checkout that this code runs from, with "+" for uncommitted changes; None outside one."""
     try:
-        source = _git(folder, "ls-files", "--error-unmatch", Path(__file__).name)
+        _git(folder, "ls-files", "--error-unmatch", Path(__file__).name)
         commit = _git(folder, "rev-parse", "--short=12", "HEAD")
         changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.SubprocessError):
         return None
-    return f"{commit}{'+' if changed else ''}" if source else None
+    return f"{commit}{'+' if changed else ''}"
 
 
 def _git(folder: Path, *arguments: str) -> str:

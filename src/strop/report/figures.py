@@ -94,7 +94,7 @@ def svg(figure: Figure) -> str:
     """Return the figure as one <svg> element whose colours follow the page."""
     text = io.StringIO()
     with style():
-        figure.savefig(text, format="svg", dpi=200, metadata={"Date": None, "Creator": None}, transparent=True)
+        figure.savefig(text, format="svg", dpi=200, transparent=True)
     width = round(figure.get_figwidth() * PIXELS)
     return _inline(text.getvalue()).replace("<svg", f'<svg style="max-width: {width}px"', 1)
 
@@ -148,6 +148,7 @@ def _settings() -> dict[str, Any]:
 def _inline(text: str) -> str:
     """Keep the element alone, let it take the page's size, font and colours, and make its ids its own."""
     text = text[text.index("<svg") :].strip()
+    # the metadata holds the date
     text = re.sub(r"<metadata>.*?</metadata>\s*|<style .*?</style>\s*|<defs>\s*</defs>\s*", "", text, flags=re.S)
     text = re.sub(r' (?:width|height)="[^"]*pt"', "", text, count=2)
     text = re.sub(r"font-family: [^;\"]*", "font-family: inherit", text)

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 Curves = Mapping[str, Sequence[float]]
 
 
-def accuracy(sizes: Sequence[int], panels: Mapping[str, Curves], published: Curves, published_sizes: Sequence[int]) -> Figure:
+def accuracy(
+    sizes: Sequence[int], panels: Mapping[str, Curves], published: Curves, published_sizes: Sequence[int]
+) -> Figure:
     """One panel for each group of models: accuracy in per cent against size, a line for each rule, the paper's as crosses."""
     with figures.style():
         figure, axes = figures.new(3.4 * len(panels) + 1.6, 3.7, columns=len(panels), sharey=True, squeeze=False)
@@ -54,9 +56,7 @@ def strips(weights: Mapping[str, Mapping[int, Any]]) -> Figure:
     return figure
 
 
-def dispersion(
-    sizes: Sequence[int], entropy: Curves, top: Curves, spread: Sequence[float], slope: float
-) -> Figure:
+def dispersion(sizes: Sequence[int], entropy: Curves, top: Curves, spread: Sequence[float], slope: float) -> Figure:
     """Entropy and top weight against size, with Lemma 2.1's envelope from the measured spread and the slope law."""
     import numpy as np
 
@@ -67,7 +67,9 @@ def dispersion(
             left.plot(sizes, values, "o-", color=figures.colour(i), label=name, markersize=3.5)
             right.plot(sizes, top[name], "o-", color=figures.colour(i), label=name, markersize=3.5)
         left.plot(sizes, np.log(n), ":", color=figures.ink("muted"), label="log n, all equal")
-        left.plot(sizes, np.maximum(0, 1 + np.log(n / slope)), "--", color=figures.ink("ink"), label="1 + log(n / slope)")
+        left.plot(
+            sizes, np.maximum(0, 1 + np.log(n / slope)), "--", color=figures.ink("ink"), label="1 + log(n / slope)"
+        )
         envelope = [
             (min(1.0, float(high)), float(low), float(best_top_weight(count, delta)))
             for count, delta in zip(sizes, spread, strict=True)
@@ -93,7 +95,15 @@ def scatter(entropy: Sequence[float], beta: Sequence[float], curves: Curves, at:
     """The paper's recipe on our data: best β of each missed set against its entropy, with fitted polynomials."""
     with figures.style():
         figure, axis = figures.new(7, 3.8)
-        axis.plot(entropy, beta, ".", color=figures.colour(7), alpha=0.35, markersize=4, label="sets that hard attention misses")
+        axis.plot(
+            entropy,
+            beta,
+            ".",
+            color=figures.colour(7),
+            alpha=0.35,
+            markersize=4,
+            label="sets that hard attention misses",
+        )
         for i, (name, values) in enumerate(curves.items()):
             axis.plot(at, values, color=figures.colour(i), label=name)
         axis.axvspan(0, end, color=figures.ink("muted"), alpha=0.1, lw=0)
@@ -104,7 +114,9 @@ def scatter(entropy: Sequence[float], beta: Sequence[float], curves: Curves, at:
     return figure
 
 
-def order(sizes: Sequence[int], measured: Curves, simulated: Curves, offsets: Mapping[str, Sequence[Sequence[float]]]) -> Figure:
+def order(
+    sizes: Sequence[int], measured: Curves, simulated: Curves, offsets: Mapping[str, Sequence[Sequence[float]]]
+) -> Figure:
     """Left: how often the top logit is the maximal item. Right: class offsets of every model, in units of the value."""
     with figures.style():
         figure, (left, right) = figures.new(9.6, 3.7, columns=2)
