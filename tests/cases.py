@@ -1,0 +1,78 @@
+"""The normalisers, masks and logits that many tests go through."""
+
+from collections.abc import Callable
+
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+
+import strop
+from strop.normalisers import Normaliser
+
+HEADS, HEAD_DIM = 4, 8
+
+NORMALISERS: dict[str, Callable[[], Normaliser]] = {
+    "softmax": strop.Softmax,
+    "softmax β=2": lambda: strop.Softmax(2.0),
+    "adaptive": strop.AdaptiveTemperature,
+    "adaptive hold": lambda: strop.AdaptiveTemperature(beyond_fit="hold"),
+    "adaptive detached": lambda: strop.AdaptiveTemperature(detach_beta=True),
+    "ssmax": lambda: strop.SSMax(HEADS, bias=True),
+    "log_n": lambda: strop.LogN(16),
+    "llama4": lambda: strop.Llama4Temperature(floor=4),
+    "yarn": lambda: strop.YaRNTemperature(4),
+    "qassmax": lambda: _shaken(strop.QASSMax(HEADS, HEAD_DIM)),
+    "qassmax elementwise": lambda: _shaken(strop.QASSMax(HEADS, HEAD_DIM, elementwise=True)),
+    "sparsemax": strop.Sparsemax,
+    "entmax15": strop.Entmax15,
+    "entmax 1.3": lambda: strop.Entmax(1.3, learnable=True, heads=HEADS),
+    "asentmax": lambda: _shaken(strop.ASEntmax(HEADS, HEAD_DIM)),
+    "top_k": lambda: strop.TopK(3),
+    "hard": strop.Hard,
+    "average_hard": strop.AverageHard,
+    "off_by_one": strop.OffByOne,
+    "sink": lambda: strop.LearnedSink(HEADS, init=0.5),
+    "adaptive with sink": lambda: strop.WithSink(strop.AdaptiveTemperature(), torch.tensor([[0.3]])),
+}
+
+
+def _shaken(normaliser: Normaliser) -> Normaliser:
+    """Move parameters away from their start, where much is zero."""
+    draw = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in normaliser.parameters():
+            parameter.copy_(0.3 * torch.randn(parameter.shape, generator=draw))
+    return normaliser
+
+
+MASKS = ("none", "causal", "lower right", "padding", "random with empty rows", "additive")
+
+
+def mask_arguments(kind: str, batch: int, n_q: int, n_k: int, draw: torch.Generator) -> dict[str, object]:
+    """Arguments of `attention` for one kind of mask."""
+    if kind == "none":
+        return {}
+    if kind == "causal":
+        return {"is_causal": True}
+    if kind == "lower right":
+        return {"attn_mask": torch.nn.attention.bias.causal_lower_right(n_q, n_k)}
+    if kind == "padding":
+        lengths = torch.randint(0, n_k + 1, (batch, 1, 1, 1), generator=draw)
+        return {"attn_mask": torch.arange(n_k) < lengths}
+    keep = torch.rand(batch, 1, n_q, n_k, generator=draw) < 0.6
+    keep = keep & (torch.arange(n_q) % 5 != 3)[:, None]
+    if kind == "random with empty rows":
+        return {"attn_mask": keep}
+    return {"attn_mask": torch.randn(keep.shape, generator=draw, dtype=torch.float64).masked_fill(~keep, -torch.inf)}
+
+
+@st.composite
+def rows(draw: st.DrawFn, masked: bool = True) -> tuple[Tensor, Tensor | None]:
+    """Logits [n_q, n_k] in float64 on many scales, with a mask that may hide whole rows."""
+    n_q, n_k = draw(st.integers(1, 4)), draw(st.integers(1, 40))
+    source = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
+    scale = draw(st.sampled_from([0.0, 1e-3, 0.3, 1.0, 3.0, 10.0, 100.0]))
+    logits = scale * torch.randn(n_q, n_k, generator=source, dtype=torch.float64) + draw(st.floats(-20, 20))
+    if not masked or draw(st.booleans()):
+        return logits, None
+    return logits, torch.rand(n_q, n_k, generator=source) < draw(st.sampled_from([0.0, 0.3, 0.8]))
