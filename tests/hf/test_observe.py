@@ -1,0 +1,151 @@
+"""What the probe measures inside the forward pass is what the attention matrices say, in float64."""
+
+from __future__ import annotations
+
+import families
+import pytest
+import torch
+from torch import Tensor, nn
+
+from strop.hf import masks, observed, sharpened
+from strop.hf.measure import RECENT, last_rows
+from strop.normalisers import Softmax
+from strop.sharpness import best_top_weight
+
+N = 40
+
+
+def double(family: str) -> nn.Module:
+    model = families.fresh(family).double()
+    if family == "gpt_oss":
+        model.set_experts_implementation("eager")  # the grouped product has no float64
+    return model
+
+
+def inputs_of(family: str, side: str | None = None) -> dict[str, Tensor]:
+    made = families.inputs(family, n=N, side=side)
+    return {name: value.double() if value.is_floating_point() else value for name, value in made.items()}
+
+
+def matrices(model: nn.Module, inputs: dict[str, Tensor], kind: str) -> tuple[Tensor, ...]:
+    before, softmax = model.config._attn_implementation, nn.functional.softmax
+    model.set_attn_implementation("eager")
+    with torch.no_grad(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nn.functional, "softmax", lambda e, dim, dtype=None: softmax(e, dim))  # models ask for float32
+        out = model(**inputs, output_attentions=True)
+    model.set_attn_implementation(before)
+    return out[kind]
+
+
+def expected(weights: Tensor, two_sided: bool = False) -> dict[str, Tensor]:
+    """The same numbers from an n×n matrix, written out plainly for one batch entry, head by head."""
+    rows = last_rows(weights.shape[-2])
+    p = weights[:, rows]
+    seen = p.sum(-1) > 0
+    spent = p.sum(-1)
+    q = p / spent[..., None]
+    n_keys = (p > 0).sum(-1)
+    spread = q.amax(-1).log() - torch.where(q > 0, q, torch.inf).amin(-1).log()
+    distance = rows[:, None] - torch.arange(weights.shape[-1])
+    near = (distance.abs() < RECENT) if two_sided else (distance >= 0) & (distance < RECENT)
+    entropy = -torch.xlogy(q, q).sum(-1)
+    best = best_top_weight(n_keys.double(), spread)
+    values = {
+        "n_keys": n_keys, "entropy": entropy, "effective_keys": entropy.exp(), "top_weight": p.amax(-1),
+        "log_top_weight": p.amax(-1).log(), "spread": spread, "null_weight": 1 - spent,
+        "recent_weight": (p * near).sum(-1), "first_weight": p[..., 0], "best_weight": best,
+        "position": (q.amax(-1).log() + n_keys.log()) / (best.log() + n_keys.log()),
+    }  # fmt: skip
+    assert seen.all()
+    return {name: value.double().mean(-1) for name, value in values.items()} | {"spread_max": spread.amax(-1)}
+
+
+CASES = [
+    ("llama", "attentions", 0, False), ("qwen3", "attentions", 0, False), ("gemma2", "attentions", 0, False),
+    ("gemma3", "attentions", 0, False), ("gpt2", "attentions", 0, False), ("gpt_neox", "attentions", 0, False),
+    ("gpt_oss", "attentions", 0, False), ("bert", "attentions", 0, True), ("modernbert", "attentions", 0, True),
+    ("t5", "encoder_attentions", 0, True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize(("family", "kind", "start", "two_sided"), CASES)
+def test_equal_to_output_attentions(
+    family: str, kind: str, start: int, two_sided: bool, lazy: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, inputs = double(family), inputs_of(family)
+    if lazy:
+        monkeypatch.setattr(masks, "LAZY_FROM", 1)
+    inputs = {name: value[:1] for name, value in inputs.items()}
+    weights = matrices(model, inputs, kind)
+    with observed(model) as seen, torch.no_grad():
+        model(**inputs)
+    for layer, matrix in enumerate(weights):
+        for name, value in expected(matrix[0], two_sided).items():
+            found = seen.calls[start + layer].numbers[name].double()
+            torch.testing.assert_close(found, value, rtol=1e-7, atol=1e-9, msg=lambda m, name=name: f"{name}: {m}")
+
+
+def test_padding_on_the_left_is_left_out() -> None:
+    model, inputs = double("llama"), inputs_of("llama", side="left")
+    alone = {"input_ids": inputs["input_ids"][1:, 5:]}
+    numbers = []
+    for batch in ({name: value[1:] for name, value in inputs.items()}, alone):
+        with observed(model) as seen, torch.no_grad():
+            model(**batch)
+        numbers.append([call.numbers for call in seen.calls])
+    rows = [last_rows(n) for n in (N, N - 5)]
+    assert (rows[0] - 5).tolist()[-len(rows[1]) :] == rows[1].tolist()
+    for padded, plain in zip(*numbers, strict=True):
+        assert (padded["first_weight"] - plain["first_weight"]).abs().max() < 0.2  # one row more, else the same
+        assert (padded["n_keys"] - plain["n_keys"]).abs().max() <= 1
+
+
+def test_cross_attention_has_no_recent_tokens() -> None:
+    model, inputs = double("t5"), inputs_of("t5")
+    with observed(model) as seen, torch.no_grad():
+        model(**inputs)
+    cross = [call for call in seen.calls if "EncDec" in call.name]
+    assert len(cross) == 2
+    assert all(call.numbers["recent_weight"].isnan().all() for call in cross)
+    assert all((call.numbers["n_keys"] == N).all() for call in cross)
+
+
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+def test_decoding_steps_equal_the_rows_of_one_pass(cache: str) -> None:
+    model, tokens = double("llama"), families.ids(1, 20)
+    settings = {"max_new_tokens": 4, "min_new_tokens": 4, "do_sample": False, "disable_compile": True}
+    with observed(model) as seen:
+        whole = model.generate(tokens, cache_implementation=cache, **settings)
+    steps = [record for record in seen.records() if record["layer"] == 1 and record["step"] > 0]
+    assert [record["n_keys"] for record in steps if record["head"] == 0] == [21, 22, 23]
+    weights = matrices(model, {"input_ids": whole[:, :-1]}, "attentions")[1][0]
+    for record in steps:
+        row = weights[record["head"], 19 + record["step"]]
+        visible = row[: 20 + record["step"]]
+        assert record["entropy"] == pytest.approx(float(-torch.xlogy(visible, visible).sum()), abs=1e-9)
+        assert record["recent_weight"] == pytest.approx(float(visible[-RECENT:].sum()), abs=1e-9)
+        assert record["first_weight"] == pytest.approx(float(visible[0]), abs=1e-9)
+
+
+def test_observing_changes_no_output() -> None:
+    model, inputs = families.model("gemma3"), families.inputs("gemma3")
+    with torch.no_grad():
+        plain = model(**inputs).logits
+        with observed(model):
+            torch.testing.assert_close(model(**inputs).logits, plain, rtol=2e-5, atol=2e-5)
+        with sharpened(model, Softmax(3.0)):
+            sharp = model(**inputs).logits
+            with observed(model) as seen:
+                assert torch.equal(model(**inputs).logits, sharp)
+    assert len(seen.calls) == 2
+
+
+def test_torch_modules_are_observed_too() -> None:
+    torch.manual_seed(0)
+    model = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), 2).eval()
+    x = torch.randn(2, 9, 16, generator=torch.Generator().manual_seed(0))
+    with observed(model) as seen, torch.inference_mode():
+        model(x)
+    assert [call.name for call in seen.calls] == ["layers.0.self_attn", "layers.1.self_attn"]
+    assert seen.records()[0]["n_keys"] == 9
