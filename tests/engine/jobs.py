@@ -16,6 +16,8 @@ def by_mood(mood):
         raise ValueError("bad mood")
     if mood == "segfault":
         os.kill(os.getpid(), signal.SIGSEGV)
+    if mood == "interrupted":
+        os.kill(os.getpid(), signal.SIGINT)  # as Ctrl-C in a terminal does to the whole group
     if mood == "exit":
         os._exit(7)
     if mood == "sys.exit":

@@ -42,9 +42,9 @@ def test_results_come_as_they_end(tmp_path):
 def test_failures_take_the_place_of_results_and_spare_the_rest():
     import jobs
 
-    moods = ["raise", "segfault", "good", "exit", "sys.exit", "unpicklable", "fine", "ok"]
+    moods = ["raise", "segfault", "good", "interrupted", "exit", "sys.exit", "unpicklable", "fine", "ok"]
     found = dict(Local(workers=2).map(jobs.by_mood, moods))
-    assert {mood for mood in moods if not isinstance(found[mood], Failure)} == {"good", "fine", "ok"}
+    assert {mood for mood in moods if not isinstance(found[mood], Failure)} == {"good", "interrupted", "fine", "ok"}
     assert str(found["raise"]) == "ValueError: bad mood"
     assert "by_mood" in found["raise"].traceback
     assert str(found["segfault"]) == "WorkerDied: the worker process was ended by SIGSEGV"
