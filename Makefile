@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check bench format clean
+.PHONY: demo test check bench figure format clean
 
 demo: $(READY)
 	$(BIN)/python examples/dispersion.py
@@ -21,6 +21,9 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/attention.py
+
+figure: $(READY)
+	$(BIN)/python examples/dispersion.py docs/figures/dispersion.png
 
 format: $(READY)
 	$(BIN)/ruff format .
