@@ -158,6 +158,7 @@ DOOR int32_t strop_native_run(const strop::Args *a, int32_t level, int64_t threa
     using namespace strop;
     const Kernels *k = find_kernels(level);
     if (!k) return 2;
+    if (a->batch * a->heads * a->n_q == 0) return 0;
     bool decode = k->decodes(*a);
     int64_t units = decode ? 0 : k->block_units(*a), piece = decode ? k->decode_shared(*a) : k->block_scratch(*a);
     int64_t team = decode ? 1 : larger(1, smaller(threads, units));

@@ -1,13 +1,14 @@
-"""The C door of the native kernel, seen from Python: the argument struct, the library and the threads it borrows from torch.
+"""The C door of the native kernel, seen from Python: its argument struct, the library and the threads it borrows.
 
-The library is built beside this file when the package is installed; where no compiler was at hand it is absent and `library()` says so.
-ctypes releases the GIL for the length of a call.
+The library is built beside this file when the package is installed; where no compiler was at hand it is absent and
+`library()` says so. ctypes releases the GIL for the length of a call.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import os
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
@@ -70,9 +71,11 @@ class Library:
 @functools.cache
 def torch_team() -> int | None:
     """Address of GOMP_parallel in the OpenMP library that torch itself runs on; None where torch uses another."""
-    for path in sorted(Path(torch.__file__).parent.glob("lib/libgomp*")) + [Path("libgomp.so.1")]:
+    if not hasattr(os, "RTLD_NOLOAD"):
+        return None
+    for path in [*sorted(Path(torch.__file__).parent.glob("lib/libgomp*")), Path("libgomp.so.1")]:
         try:
-            gomp = ctypes.CDLL(str(path), mode=getattr(__import__("os"), "RTLD_NOLOAD", 0) | ctypes.DEFAULT_MODE)
+            gomp = ctypes.CDLL(str(path), mode=os.RTLD_NOLOAD | ctypes.DEFAULT_MODE)
         except OSError:
             continue  # not the one in use
         return ctypes.cast(gomp.GOMP_parallel, ctypes.c_void_p).value

@@ -33,7 +33,7 @@ static int64_t key_blocks(const Args &a) { return (a.n_k + BLOCK_KEYS - 1) / BLO
 
 static int64_t groups_in_unit(const Args &a) {   // by the sizes alone, so that results do not depend on the number of threads
     int64_t wanted = larger(1, 64 / LANES);
-    if (keeps_logits(a)) wanted = smaller(wanted, larger(1, KEPT_BYTES / (padded(a.n_k, BLOCK_KEYS) * LANES * 4)));
+    if (keeps_logits(a)) wanted = smaller(wanted, larger(1, KEPT_BYTES / (padded(larger(a.n_k, 1), BLOCK_KEYS) * LANES * 4)));
     return smaller(wanted, (a.n_q + LANES - 1) / LANES);
 }
 static int64_t units_in_head(const Args &a) { return (a.n_q + groups_in_unit(a) * LANES - 1) / (groups_in_unit(a) * LANES); }

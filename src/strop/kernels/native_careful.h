@@ -51,11 +51,11 @@ inline double careful_logit(const Args &a, Row r, int64_t j) {
     return a.bias ? dot + a.bias[r.b * a.biass.batch + r.h * a.biass.head + r.i * a.biass.row + j * a.biass.col] : dot;
 }
 
-struct CarefulSums { int64_t n_keys; double max, min, lse, mean; };
+struct CarefulSums { int64_t n_keys; double max, min, lse, mean, sum; };   // sum is relative to max
 
 // Statistics of β·logits over the visible keys; NaN shows in every field that depends on it.
 inline CarefulSums careful_sums(const Args &a, Row r, const double *x, double beta) {
-    CarefulSums s{0, -INFINITY, INFINITY, -INFINITY, 0.0};
+    CarefulSums s{0, -INFINITY, INFINITY, -INFINITY, 0.0, 0.0};
     bool nan = false;
     for (int64_t j = 0; j < a.n_k; j++) {
         if (!sees(a, r, j)) continue;
@@ -71,7 +71,7 @@ inline CarefulSums careful_sums(const Args &a, Row r, const double *x, double be
         double w = exp(beta * x[j] - s.max);
         sum += w, moment += w * (beta * x[j]);
     }
-    s.lse = s.max + log(sum), s.mean = moment / sum;
+    s.lse = s.max + log(sum), s.mean = moment / sum, s.sum = sum;
     return s;
 }
 
@@ -95,8 +95,8 @@ inline void careful_weights(const Args &a, Row r, double *x, const CarefulSums &
     if (a.kind == KIND_SOFTMAX) {
         double beta = beta_of_row(a, r, fmax(raw.lse - raw.mean, 0.0) + 0.0 * (raw.lse - raw.mean));
         CarefulSums s = careful_sums(a, r, x, beta);
-        double share = sink_factor(a, r, s.lse);
-        for (int64_t j = 0; j < a.n_k; j++) x[j] = sees(a, r, j) ? exp(beta * x[j] - s.lse) * share : 0.0;
+        double share = sink_factor(a, r, s.lse) / s.sum;   // not exp(e - lse): far from 0, lse rounds the sum away
+        for (int64_t j = 0; j < a.n_k; j++) x[j] = sees(a, r, j) ? exp(beta * x[j] - s.max) * share : 0.0;
         return;
     }
     double alpha = a.kind == KIND_SPARSEMAX ? 1.0 : 0.5, tau = careful_threshold(a, r, x, raw.max, alpha);

@@ -1,0 +1,200 @@
+"""One C++ kernel for the CPU: the temperature family, sparsemax and 1.5-entmax, with row statistics as a by-product.
+
+A block of query rows keeps its logits in cache: q·kᵀ, statistics, β, weights, times v (docs/native.md has the picture).
+float32 and bfloat16 in, float32 inside. The result does not depend on the number of threads, and repeated calls give
+the same bits; the three instruction sets (`level`) differ by rounding.
+
+β is a constant, a number for each row computed here from n, or the adaptive polynomial of the entropy, all in one call.
+Any other temperature that needs statistics takes two: a statistics pass, then β in Python.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from strop._types import Rows
+from strop.kernels.mask import Mask
+from strop.kernels.native_abi import MOST_COEFFICIENTS, Library, library
+from strop.kernels.native_call import Call
+from strop.kernels.native_grad import Problem, differentiable, hidden_tensor
+from strop.normalisers import AdaptiveTemperature, Entmax15, Normaliser, Softmax, Sparsemax, Temperature, WithSink
+from strop.sharpness import RowStats
+
+
+@dataclass(frozen=True)
+class Status:
+    """Whether the kernel is there, and what it runs on."""
+
+    loaded: bool
+    reason: str | None
+    level: str | None
+    levels: tuple[str, ...]
+    threads: int
+    team: str | None
+
+
+def status() -> Status:
+    """Say whether the kernel is loaded or why not, its instruction set and its threads."""
+    kernel = library()
+    if not isinstance(kernel, Library):
+        return Status(False, kernel, None, (), torch.get_num_threads(), None)
+    team = "torch's OpenMP threads" if kernel.team else "threads of its own"
+    return Status(True, None, kernel.levels[-1], kernel.levels, torch.get_num_threads(), team)
+
+
+def reason_not(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Mask,
+    *,
+    normaliser: Normaliser,
+    dropout_p: float,
+    **settings: object,
+) -> str | None:
+    """Say what the kernel does not do."""
+    kernel = library()
+    if not isinstance(kernel, Library):
+        return kernel
+    if query.device.type != "cpu":
+        return f"the native kernel runs on the CPU, and the query is on {query.device}"
+    if query.dtype not in (torch.float32, torch.bfloat16):
+        return f"the native kernel takes float32 and bfloat16, and the query is {query.dtype}"
+    if _kind(normaliser) is None:
+        return f"{type(normaliser).__name__} is neither a temperature, sparsemax nor 1.5-entmax"
+    if dropout_p:
+        return "the native kernel has no dropout"
+    if not _wants_gradient(query, key, value, mask, normaliser):
+        return None
+    if torch.compiler.is_compiling():
+        return "under torch.compile the native kernel has no gradient"
+    missed = hidden_tensor(normaliser)
+    return f"{missed} wants a gradient but is not a parameter" if missed else None
+
+
+def run(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Mask,
+    *,
+    scale: float,
+    normaliser: Normaliser,
+    softcap: float | None,
+    dropout_p: float,
+    return_stats: bool,
+    level: str | None = None,
+) -> tuple[Tensor, RowStats | None]:
+    """Attend in one call; where gradients are wanted the backward pass recomputes blocks of rows."""
+    forward = partial(
+        _forward, query, key, value, mask, scale=scale, normaliser=normaliser, softcap=softcap,
+        return_stats=return_stats, level=level,
+    )  # fmt: skip
+    if not _wants_gradient(query, key, value, mask, normaliser):
+        return forward()
+    problem = Problem(mask, scale, normaliser, softcap, return_stats)
+    return differentiable(forward, problem, query, key, value)
+
+
+def _forward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Mask,
+    *,
+    scale: float,
+    normaliser: Normaliser,
+    softcap: float | None,
+    return_stats: bool,
+    level: str | None,
+) -> tuple[Tensor, RowStats | None]:
+    rows, dtype = query.shape[:-1], query.dtype
+    query, key, value = _prepared(query, key, value, mask, normaliser)
+    kind = _kind(normaliser)
+    assert kind is not None
+    call = Call(
+        _flat(query), _flat(key), _flat(value), _flat_mask(mask.keep, rows, key.shape[-2]),
+        _flat_mask(None if mask.bias is None else mask.bias.float(), rows, key.shape[-2]), None, None,
+        mask.diagonal, scale, softcap or 0.0, kind, 1.0, [], 0.0, torch.inf, return_stats,
+    )  # fmt: skip
+    if isinstance(normaliser, Temperature):
+        call = _tempered(call, normaliser, mask, rows, level)
+    out, *stats = call.run(level)
+    named = RowStats(*(field.reshape(rows) for field in stats)) if return_stats else None
+    return out.reshape(*rows, value.shape[-1]).to(dtype), named
+
+
+def _tempered(call: Call, normaliser: Temperature, mask: Mask, rows: torch.Size, level: str | None) -> Call:
+    """Add what the normaliser says of β and of its sink."""
+    sink = normaliser.sink()
+    call = call._replace(sink=None if sink is None else _flat_rows(sink, rows))
+    rule = normaliser.inner if isinstance(normaliser, WithSink) else normaliser
+    if isinstance(rule, Softmax) and _answers_as(rule, Softmax):
+        return call._replace(constant=float(rule.beta))
+    if isinstance(rule, AdaptiveTemperature) and _answers_as(rule, AdaptiveTemperature):
+        hold_at = rule.peak if rule.beyond_fit == "hold" else torch.inf
+        return call._replace(coefficients=list(rule.coefficients), threshold=rule.threshold, hold_at=hold_at)
+    stats = _statistics(call, rows, level) if normaliser.uses == "entropy" else _counts(call, mask, rows)
+    return call._replace(beta=_flat_rows(normaliser.inverse_temperature(stats), rows))
+
+
+def _answers_as(rule: Temperature, kind: type[Temperature]) -> bool:
+    """Whether β is the known rule of `kind`, not changed by a subclass, and short enough for the kernel."""
+    short = len(getattr(rule, "coefficients", ())) <= MOST_COEFFICIENTS
+    return short and type(rule).inverse_temperature is kind.inverse_temperature
+
+
+def _statistics(call: Call, rows: torch.Size, level: str | None) -> RowStats:
+    _, *stats = call._replace(kind="stats", stats=True).run(level)
+    return RowStats(*(field.reshape(rows) for field in stats))
+
+
+def _counts(call: Call, mask: Mask, rows: torch.Size) -> RowStats:
+    """Statistics of which n_keys alone is known."""
+    n_keys = mask.n_keys(rows[-1], call.key.shape[-2], call.query.device).expand(rows)
+    unknown = torch.zeros((), dtype=torch.float32).expand(rows)
+    return RowStats(n_keys, unknown, unknown, unknown, unknown)
+
+
+def _prepared(
+    query: Tensor, key: Tensor, value: Tensor, mask: Mask, normaliser: Normaliser
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Let the normaliser change the query, in float32; keys and values then follow."""
+    rule = normaliser.inner if isinstance(normaliser, WithSink) else normaliser
+    if type(rule).prepare_query is Normaliser.prepare_query:
+        return query, key, value
+    n_keys = mask.n_keys(query.shape[-2], key.shape[-2], query.device)
+    return normaliser.prepare_query(query.float(), n_keys).float(), key.float(), value.float()
+
+
+def _kind(normaliser: Normaliser) -> str | None:
+    weights = type(normaliser).weights
+    if isinstance(normaliser, Temperature):
+        return "softmax" if weights is Temperature.weights else None
+    return {Sparsemax.weights: "sparsemax", Entmax15.weights: "entmax15"}.get(weights)
+
+
+def _wants_gradient(query: Tensor, key: Tensor, value: Tensor, mask: Mask, normaliser: Normaliser) -> bool:
+    if not torch.is_grad_enabled():
+        return False
+    tensors = [query, key, value, *normaliser.parameters(), *([] if mask.bias is None else [mask.bias])]
+    return any(t.requires_grad for t in tensors) or hidden_tensor(normaliser) is not None
+
+
+def _flat(tensor: Tensor) -> Tensor:
+    """[*batch, heads, n, d] as [B, H, n, d]; two dimensions are one head, three are heads without a batch."""
+    if tensor.ndim < 4:
+        return tensor.reshape((1,) * (4 - tensor.ndim) + tensor.shape)
+    return tensor if tensor.ndim == 4 else tensor.flatten(0, -4)
+
+
+def _flat_mask(tensor: Tensor | None, rows: torch.Size, n_k: int) -> Tensor | None:
+    return None if tensor is None else _flat(tensor.expand(*rows, n_k))
+
+
+def _flat_rows(tensor: Rows, rows: torch.Size) -> Tensor:
+    return _flat(tensor.detach().to(torch.float32).expand(rows)[..., None])[..., 0]

@@ -1,0 +1,132 @@
+"""Gradients of a native call: the forward pass is the kernel's, the backward pass recomputes rows a few at a time.
+
+A block of rows is computed again by the definition (`dense`), with all that β and the normaliser's parameters depend
+on, and differentiated by torch; so memory stays O(n) and every path has its gradient, β's dependence on the entropy
+included. Second derivatives are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from strop.kernels.dense import block, repeat_heads
+from strop.kernels.mask import Mask
+from strop.normalisers import Normaliser
+from strop.sharpness import RowStats, upcast
+
+LOGITS_IN_MEMORY = 1 << 22
+
+Forward = Callable[[], tuple[Tensor, RowStats | None]]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is not differentiated."""
+
+    mask: Mask
+    scale: float
+    normaliser: Normaliser
+    softcap: float | None
+    return_stats: bool
+
+
+def differentiable(
+    forward: Forward, problem: Problem, query: Tensor, key: Tensor, value: Tensor
+) -> tuple[Tensor, RowStats | None]:
+    """Run `forward` so that its results carry gradients to query, key, value, bias and learned parameters."""
+    learned = [p for p in problem.normaliser.parameters() if p.requires_grad]
+    out, *stats = _Recomputed.apply(forward, problem, query, key, value, problem.mask.bias, *learned)
+    return out, RowStats(*stats) if problem.return_stats else None
+
+
+def hidden_tensor(normaliser: Normaliser) -> str | None:
+    """Name of a tensor that wants a gradient but is no parameter, so that the backward pass would miss it."""
+    for module in normaliser.modules():
+        for name, value in vars(module).items():
+            if isinstance(value, Tensor) and value.requires_grad:
+                return f"{type(module).__name__}.{name}"
+    return None
+
+
+class _Recomputed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, forward: Forward, problem: Problem, *inputs: Tensor | None) -> tuple[Tensor, ...]:
+        out, stats = forward()
+        ctx.problem = problem
+        ctx.save_for_backward(*inputs)
+        if stats is None:
+            return (out,)
+        ctx.mark_non_differentiable(stats.n_keys)
+        return (out, *stats)
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        wanted = ctx.needs_input_grad[2:]
+        totals: list[Tensor | None] = [None] * len(wanted)
+        for rows, parts in _block_gradients(ctx.problem, ctx.saved_tensors, grads, wanted):
+            _add(totals, parts, rows, ctx.saved_tensors)
+        cast = (t if t is None else t.to(x.dtype) for t, x in zip(totals, ctx.saved_tensors, strict=True))
+        return (None, None, *cast)
+
+
+def _add(totals: list[Tensor | None], parts: list[Tensor | None], rows: slice, inputs: tuple[Tensor, ...]) -> None:
+    """Rows of the query's gradient go to their place; all other gradients sum over blocks."""
+    for i, part in enumerate(parts):
+        if part is None:
+            continue
+        total = totals[i]
+        if total is None:
+            total = totals[i] = torch.zeros(inputs[i].shape, dtype=part.dtype)
+        (total[..., rows, :] if i == 0 else total).add_(part)
+
+
+def _block_gradients(
+    problem: Problem, inputs: tuple[Tensor, ...], grads: tuple[Tensor, ...], wanted: tuple[bool, ...]
+) -> Iterator[tuple[slice, list[Tensor | None]]]:
+    n_q, n_k = inputs[0].shape[-2], inputs[1].shape[-2]
+    height = max(1, LOGITS_IN_MEMORY // max(1, n_k * inputs[0].shape[:-2].numel()))
+    careful = not bool(inputs[2].isfinite().all())
+    for start in range(0, n_q, height):
+        rows = slice(start, min(start + height, n_q))
+        yield rows, _gradients_of_rows(problem, inputs, grads, wanted, rows, careful)
+
+
+def _gradients_of_rows(
+    problem: Problem,
+    inputs: tuple[Tensor, ...],
+    grads: tuple[Tensor, ...],
+    wanted: tuple[bool, ...],
+    rows: slice,
+    careful: bool,
+) -> list[Tensor | None]:
+    query, key, value, bias = (
+        _leaf(x, w) for x, w in zip((inputs[0][..., rows, :], *inputs[1:4]), wanted, strict=False)
+    )
+    assert query is not None
+    assert key is not None
+    assert value is not None
+    mask = replace(problem.mask, bias=bias).rows(rows.start, rows.stop)
+    with torch.enable_grad():
+        heads = query.shape[-3] if query.ndim > 2 else 1
+        keys, values = (repeat_heads(x, heads) if x.ndim > 2 else x for x in (upcast(key), upcast(value)))
+        out, stats = block(
+            upcast(query), keys, values, mask, scale=problem.scale, normaliser=problem.normaliser, careful=careful,
+            softcap=problem.softcap, dropout_p=0.0, return_stats=problem.return_stats,
+        )  # fmt: skip
+    results = [out, *(stats[1:] if stats is not None else ())]
+    cotangents = [grads[0][..., rows, :].to(out.dtype), *(g[..., rows] for g in grads[2:])]
+    flows = [(r, c) for r, c in zip(results, cotangents, strict=True) if r.requires_grad]
+    leaves = [x for x, w in zip((query, key, value, bias, *inputs[4:]), wanted, strict=True) if w and x is not None]
+    found = iter(torch.autograd.grad([r for r, _ in flows], leaves, [c for _, c in flows], allow_unused=True))
+    return [next(found) if w else None for w in wanted]
+
+
+def _leaf(tensor: Tensor | None, wanted: bool) -> Tensor | None:
+    return None if tensor is None else tensor.detach().requires_grad_(wanted)
