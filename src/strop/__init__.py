@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from strop.kernels import attention as attention
+    from strop.kernels import native as native
     from strop.normalisers import AdaptiveTemperature as AdaptiveTemperature
     from strop.normalisers import ASEntmax as ASEntmax
     from strop.normalisers import AverageHard as AverageHard
@@ -51,7 +52,7 @@ _HOMES = {
     ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = {"normalisers": "strop.normalisers", "sharpness": "strop.sharpness"}
+_MODULES = {"native": "strop.kernels.native", "normalisers": "strop.normalisers", "sharpness": "strop.sharpness"}
 
 __all__ = ["__version__", *sorted(_HOME_OF), *sorted(_MODULES)]
 

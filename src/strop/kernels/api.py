@@ -20,12 +20,13 @@ from typing import Literal, overload
 from torch import Tensor
 
 from strop._checks import require, require_known, require_number
-from strop.kernels import fused_calls, reference, streaming
+from strop.kernels import fused_calls, native, reference, streaming
 from strop.kernels.mask import Mask
 from strop.normalisers import Normaliser, Softmax, by_name
 from strop.sharpness import RowStats
 
 IMPLEMENTATIONS: dict[str, ModuleType] = {
+    "native": native,
     "fused_calls": fused_calls,
     "streaming": streaming,
     "reference": reference,
