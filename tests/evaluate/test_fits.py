@@ -3,9 +3,9 @@ import math
 import pytest
 import torch
 
+from strop.evaluate.frozen import Frozen, evaluate, stream
 from strop.evaluate.order import offsets, right_order
 from strop.evaluate.refit import fit_gamma, fit_polynomial, least, survey
-from strop.evaluate.frozen import Frozen, evaluate, stream
 from strop.evaluate.rules import Fitted, rules
 from strop.evaluate.strips import strips
 from strop.models.retriever import RetrieverConfig
@@ -66,7 +66,16 @@ def test_fits_recover_what_made_the_data():
 def test_rules_only_sharpen_and_leave_training_sizes_alone():
     logits = torch.randn(6, 40, generator=stream("x", 1, 0))
     every = rules(Fitted(refit=(1.0, 0.0, 0.0, 0.0, 0.0), train_entropy=0.5, gamma=0.8))
-    assert list(every) == ["softmax", "adaptive", "adaptive, held", "refit", "train entropy", "log n", "1 + log", "power"]
+    assert list(every) == [
+        "softmax",
+        "adaptive",
+        "adaptive, held",
+        "refit",
+        "train entropy",
+        "log n",
+        "1 + log",
+        "power",
+    ]
     for name, rule in every.items():
         assert (rule(logits, RowStats.of(logits)) >= 1).all(), name
     small = logits[:, :16]

@@ -69,12 +69,14 @@ def test_within_a_class_the_order_is_right_so_a_wrong_top_has_a_wrong_class(mode
 
 
 def test_streams_differ_by_name_size_and_seed():
-    draws = {torch.rand(1, generator=stream(*key)).item() for key in [("a", 1, 0), ("b", 1, 0), ("a", 2, 0), ("a", 1, 1)]}
+    draws = {
+        torch.rand(1, generator=stream(*key)).item() for key in [("a", 1, 0), ("b", 1, 0), ("a", 2, 0), ("a", 1, 1)]
+    }
     assert len(draws) == 4
 
 
 def test_memory_is_bounded_by_the_chunk(model):
-    """A set of 2^20 items: activations of all items would be 512 MB; a peak below 200 MB says that they were never held."""
+    """Activations of 2^20 items would be 512 MB; a peak below 200 MB says that they were never held at once."""
     import resource
 
     evaluate(model, TASK, 2**12, 1, Generator().manual_seed(0), rules(Fitted()))

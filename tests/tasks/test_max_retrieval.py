@@ -16,7 +16,9 @@ def test_the_data_of_a_seed_never_change():
 
 def test_the_target_is_the_class_of_the_largest_value():
     batch = MaxRetrieval(classes=3, features=4).sample(50, 9, Generator().manual_seed(0))
-    for values, classes, target in zip(batch.values.tolist(), batch.classes.tolist(), batch.target.tolist(), strict=True):
+    for values, classes, target in zip(
+        batch.values.tolist(), batch.classes.tolist(), batch.target.tolist(), strict=True
+    ):
         assert classes[values.index(max(values))] == target
 
 

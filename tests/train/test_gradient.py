@@ -10,7 +10,9 @@ from strop.train.gradient import Workspace, loss_and_gradient
 
 
 @pytest.mark.parametrize("n", [1, 2, 13])
-@pytest.mark.parametrize("config", [RetrieverConfig(), RetrieverConfig(scaled=True, gelu="tanh"), RetrieverConfig(6, 3, 8)])
+@pytest.mark.parametrize(
+    "config", [RetrieverConfig(), RetrieverConfig(scaled=True, gelu="tanh"), RetrieverConfig(6, 3, 8)]
+)
 def test_gradients_are_those_of_autograd_on_the_plain_model(config, n):
     generator = Generator().manual_seed(n)
     task = MaxRetrieval(config.classes, config.features)
@@ -25,4 +27,6 @@ def test_gradients_are_those_of_autograd_on_the_plain_model(config, n):
     loss = loss_and_gradient(params, grad, space, items, query, batch.target, config)
     torch.testing.assert_close(loss, expected.detach(), atol=1e-13, rtol=0)
     for name, parameter in model.named_parameters():
-        torch.testing.assert_close(grad[name], parameter.grad, atol=1e-13, rtol=1e-9, msg=lambda m, name=name: f"{name}: {m}")
+        torch.testing.assert_close(
+            grad[name], parameter.grad, atol=1e-13, rtol=1e-9, msg=lambda m, name=name: f"{name}: {m}"
+        )

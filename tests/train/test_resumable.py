@@ -6,8 +6,8 @@ import time
 
 from strop.records import Run
 from strop.train.checkpoint import digest, load
-from strop.train.trainer import TrainConfig
 from strop.train.resumable import STATE, WEIGHTS, train
+from strop.train.trainer import TrainConfig
 
 CONFIG = TrainConfig(steps=600, batch=16, average_last=150)
 CODE = """

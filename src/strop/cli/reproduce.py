@@ -13,7 +13,7 @@ from strop.cli import options, output
 from strop.cli.group import kept
 
 if TYPE_CHECKING:
-    from strop.experiments.reproduce import Study
+    from strop.experiments.reproduce import Phase, Study
 
 _EXAMPLES = options.examples(
     "strop reproduce --quick                      # bundled models, fewer sets: a few minutes",
@@ -103,7 +103,7 @@ def _check_folder(out: Path) -> None:
     probe.unlink()
 
 
-def _phase(as_json: bool) -> Callable[[str, float], contextmanager[Callable[[float], None]]]:  # type: ignore[type-arg]
+def _phase(as_json: bool) -> Phase:
     @contextmanager
     def phase(title: str, total: float) -> Iterator[Callable[[float], None]]:
         with output.progress(title, total, quiet=as_json) as bar:

@@ -1,0 +1,1 @@
+"""Frozen models under every rule for the temperature, and why they err."""

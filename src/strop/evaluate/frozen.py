@@ -1,10 +1,10 @@
 """A frozen retriever at any set size: accuracy under every rule, on the same sets, in bounded memory.
 
-Sets are drawn in batches of about `DRAW` items. The logits of a batch are computed in chunks of items. Items whose weight
-is below exp(−30) of the top item's for every β are then set aside: all of them together are less than float32 can see
-beside it, and most items of a large set are such. For the others one pass sums exp(β (e_i − max e))·g_i for all rules at
-once. Per-item activations, the large arrays, never exceed one chunk; what grows with n is a few numbers per item of a
-single set. What is drawn does not depend on the chunk.
+Sets are drawn in batches of about `DRAW` items. The logits of a batch are computed in chunks of items. Items whose
+weight is below exp(−30) of the top item's for every β are then set aside: all of them together are less than float32
+can see beside it, and most items of a large set are such. For the others one pass sums exp(β (e_i − max e))·g_i for
+all rules at once. Per-item activations, the large arrays, never exceed one chunk; what grows with n is a few numbers
+per item of a single set. What is drawn does not depend on the chunk.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def evaluate(
     tick: Callable[[int], None] | None = None,
     chunk: int = CHUNK,
 ) -> Tally:
-    """Means over `sets` fresh sets of `size` items. Rows: every rule, every rule of `grid`, and the rows of `_special`."""
+    """Means over `sets` fresh sets of `size` items, under every rule, every rule of `grid`, and the oracles."""
     total: Tally | None = None
     items = Streamer(model, chunk)
     for batch in draws(task, size, sets, generator):
@@ -104,7 +104,7 @@ class Streamer:
         self._buffer = torch.empty(0, model.config.width)
 
     def chunks(self, values: Tensor, classes: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        """(columns, g [sets, columns, width]) over items [sets, n], about `chunk` items at a time; use g before the next."""
+        """(columns, g [sets, columns, width]) over items [sets, n], about `chunk` at a time; use g before the next."""
         sets, n = values.shape
         width = max(1, self.chunk // sets)
         for start in range(0, n, width):
@@ -144,7 +144,7 @@ class Kept:
 
     @classmethod
     def of(cls, batch: Sets, logits: Tensor, least_beta: float) -> Kept:
-        """Keep what some β ≥ least_beta could give a weight that float32 sees; as many of each set as of the largest."""
+        """Keep what some β ≥ least_beta could give a weight that float32 sees; the same number from every set."""
         floor = logits.amax(-1, keepdim=True) - NOTHING / least_beta
         count = int((logits >= floor).sum(-1).max())
         top = logits.topk(count, dim=-1)

@@ -1,8 +1,8 @@
 """Inverse temperatures that no rule could know: solved for each row from its logits, by bisection on log β.
 
-    holding entropy      the β at which H(softmax(β e)) equals a given entropy; H falls in β (Proposition 3.2), so there is one
-    best for one item    the β that maximises the weight of item m: log p_m = β e_m − logsumexp(β e) is concave in β and its slope
-                         e_m − E_β[e] vanishes where the expected logit equals e_m; the cap where m holds the top logit
+holding entropy    the β at which H(softmax(β e)) equals a given entropy; H falls in β (Proposition 3.2): there is one
+best for one item  the β that maximises the weight of item m: log p_m = β e_m − logsumexp(β e) is concave in β, and its
+                   slope e_m − E_β[e] vanishes where the expected logit equals e_m; the cap if m holds the top logit
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Why hard attention errs: each class has its own logit curve, and close to the top the curves are not in line.
 
-Within a class the logit rises with the value, so the top logit belongs to the largest item of *some* class. Between classes an offset
-of d (in units of the value) puts a smaller item first as soon as the largest two are closer than d; among n uniform values that gap is
-about 1/n. So an offset of 1e-3 begins to cost at a few hundred items, whatever the temperature: β never changes an order.
+Within a class the logit rises with the value, so the top logit belongs to the largest item of *some* class. Between
+classes an offset of d (in units of the value) puts a smaller item first as soon as the largest two are closer than d;
+among n uniform values that gap is about 1/n. So an offset of 1e-3 begins to cost at a few hundred items, whatever the
+temperature: β never changes an order.
 
-    offsets     for each class, how much smaller a value may be and still tie with the average class, at the top of the range
-    right order P(top logit = maximal item), simulated from the largest item of each class alone: ten numbers a set, at any n
+    offsets      for each class, how much smaller a value may be and still tie with the average class, near value 1
+    right order  P(top logit = maximal item), simulated from the largest item of each class: ten numbers a set
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ STEP = 0.01
 
 @dataclass(frozen=True)
 class Offsets:
-    """Logit curves of the classes near the top: level and slope at value 1 − STEP/2, averaged over queries, and offsets."""
+    """The classes' logit curves at the top, averaged over queries: their mean slope, and how far each is ahead."""
 
     slope: float
     by_class: tuple[float, ...]
@@ -49,7 +50,7 @@ def offsets(model: Frozen, queries: int = 33) -> Offsets:
 
 @torch.no_grad()
 def right_order(model: Frozen, size: int, sets: int, generator: Generator) -> float:
-    """Share of sets whose top logit is the maximal item, from the largest item of each class (exact in distribution)."""
+    """Share of sets whose top logit is the maximal item, from the largest item of each class alone."""
     counts = _counts(size, sets, model.config.classes, generator)
     uniform = torch.rand(counts.shape, generator=generator, dtype=torch.float64)
     largest = torch.where(counts > 0, uniform ** (1 / counts.clamp(min=1)), -1.0)

@@ -1,8 +1,8 @@
 """Fits that a rule may use, all from sizes seen in training or, for `gamma`, up to four times as large.
 
-    the paper's recipe   take sets whose maximal item did not get the top logit; find for each the β that maximises that item's
-                         weight (`strop.evaluate.oracle.best_for`); regress β on the entropy H with a polynomial of degree 4
-    gamma                the β that minimises the mean loss at each validation size, then log β = γ·log(n / 16) by least squares
+the paper's recipe  take sets whose maximal item did not get the top logit; find for each the β that maximises that
+                    item's weight (`strop.evaluate.oracle.best_for`); regress β on H with a polynomial of degree 4
+gamma               the β of best mean accuracy at each validation size, then log β = γ·log(n / 16) by least squares
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from strop.evaluate.oracle import best_for
 from strop.evaluate.frozen import Frozen, Streamer, draws
+from strop.evaluate.oracle import best_for
 from strop.evaluate.rules import TRAINED_SIZE
 from strop.sharpness import RowStats
 from strop.tasks.max_retrieval import MaxRetrieval

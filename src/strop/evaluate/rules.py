@@ -1,4 +1,4 @@
-"""Rules for the inverse temperature at inference, under the names that tables use. A rule sees a row's logits and statistics, no target.
+"""Rules for the inverse temperature at inference, by the names in tables. A rule sees a row's logits, and no target.
 
     softmax            1
     adaptive           the published polynomial of the entropy

@@ -1,0 +1,1 @@
+"""Experiments: a frozen config, a list of runs, `run(config)` → records."""

@@ -1,10 +1,11 @@
-"""The max-retrieval study of arXiv 2410.01104, whole: train, survey in distribution, fit the rules, evaluate at every size.
+"""The max-retrieval study of arXiv 2410.01104: train, survey in distribution, fit the rules, evaluate at every size.
 
     study = Study(seeds=10)
     records = run(study, root="runs", engine=Local())
 
-Nothing that a rule uses is chosen on a size above 64: fits come from `survey`, whose sets are of the training sizes and of the
-validation sizes 16, 32 and 64. Every phase skips what is finished, so an interrupted study continues where it was.
+Nothing that a rule uses is chosen on a size above 64: fits come from `survey`, whose sets are of the training sizes
+and of the validation sizes 16, 32 and 64. Every phase skips what is finished, so an interrupted study continues where
+it was.
 """
 
 from __future__ import annotations
@@ -80,9 +81,7 @@ def run(study: Study, root: str | Path, engine: Engine, phase: Phase | None = No
     todo = [Job(str(root), model, sets=study.survey_sets) for model in models]
     surveys = [row for rows in _map(jobs.run_survey, todo, engine, show, "surveying") for row in rows]
     fitted = fit(surveys)
-    todo = [
-        Job(str(root), m, sizes=study.sizes, sets=study.sets, fitted=fitted[m.setting, m.kind]) for m in models
-    ]
+    todo = [Job(str(root), m, sizes=study.sizes, sets=study.sets, fitted=fitted[m.setting, m.kind]) for m in models]
     evaluations = _map(jobs.run_evaluate, todo, engine, show, "evaluating")
     fits = [_fit_record(*key, value) for key, value in fitted.items()]
     return [*fits, *surveys, *(row for rows in evaluations for row in rows)], models
@@ -147,10 +146,10 @@ def _map(function: Callable[[Job], R], todo: list[Job], engine: Engine, show: Ph
     """Run all jobs and return results in the order of `todo`; the first failure ends the phase."""
     named = [replace(job, meter=f"{title}-{i}") for i, job in enumerate(todo)]
     results: dict[str, R] = {}
-    with show(title, sum(jobs.cost(job) for job in named)) as progress:
-        with watched(named[0].root, [job.meter for job in named], progress):
-            for job, result in engine.map(function, named):
-                if isinstance(result, Failure):
-                    raise StropError(f"{title} failed: {result.message or result.kind}")
-                results[job.meter] = result
+    meters, total = [job.meter for job in named], sum(jobs.cost(job) for job in named)
+    with show(title, total) as progress, watched(named[0].root, meters, progress):
+        for job, result in engine.map(function, named):
+            if isinstance(result, Failure):
+                raise StropError(f"{title} failed: {result.message or result.kind}")
+            results[job.meter] = result
     return [results[job.meter] for job in named]

@@ -4,8 +4,8 @@
     survey     a model, in-distribution sets      → entropies, best temperatures, class offsets, losses up to 64 items
     evaluate   a model, fitted rules, all sizes   → accuracy of every rule on the same sets
 
-Each writes into its own run folder under the content address of its config and is skipped when that run is finished. A model
-enters a config by the checksum of its weights, so results can never be taken for those of another model.
+Each writes into its own run folder under the content address of its config and is skipped when that run is finished.
+A model enters a config by the checksum of its weights, so results can never be taken for those of another model.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from strop.experiments.meter import Meter
 from strop.records import Record, Run
 from strop.tasks.max_retrieval import MaxRetrieval
 from strop.train.checkpoint import digest, load_weights
-from strop.train.trainer import TrainConfig
 from strop.train.resumable import one_thread, train
+from strop.train.trainer import TrainConfig
 
 EXPERIMENT = "reproduce"
 FINE = tuple(round(2 ** (i / 4), 6) for i in range(-4, 25))

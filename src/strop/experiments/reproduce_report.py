@@ -63,7 +63,12 @@ def claims_table(found: Sequence[Group]) -> Table:
 def settings_table(found: Sequence[Group]) -> Table:
     """Every setting, why it is there, and how far its softmax row is from the published one."""
     rows = [[g.name, SETTINGS[g.setting].why, distance(g), g.seeds] for g in found]
-    columns = [Column("setting"), Column("why"), Column("distance", "distance, points", lambda v: fixed(v, 2)), Column("seeds")]
+    columns = [
+        Column("setting"),
+        Column("why"),
+        Column("distance", "distance, points", lambda v: fixed(v, 2)),
+        Column("seeds"),
+    ]
     return Table(columns, rows, "Mean absolute distance from the published softmax row over the eleven sizes")
 
 
@@ -74,7 +79,13 @@ def order_table(found: Sequence[Group]) -> Table:
     for g in found:
         for name in ("top is true", "right order, simulated"):
             rows.append([g.name, name, *(mean_sd(g.statistics[name][n], scale=100) for n in sizes)])
-        rows.append([g.name, "accuracy, true maximum fed in", *(mean_sd(g.by_rule["true maximum"][n], scale=100) for n in sizes)])
+        rows.append(
+            [
+                g.name,
+                "accuracy, true maximum fed in",
+                *(mean_sd(g.by_rule["true maximum"][n], scale=100) for n in sizes),
+            ]
+        )
     columns = [Column("models"), Column("what", "% of sets"), *(Column(str(n), f"{n:,}", str, "right") for n in sizes)]
     return Table(columns, rows, "The order of the logits, which no temperature changes")
 
@@ -86,7 +97,12 @@ def offsets_table(found: Sequence[Group]) -> Table:
         slope, deviation = g.surveyed("slope"), g.surveyed("offset deviation")
         entropy = g.surveyed("train entropy")
         rows.append([g.name, mean_sd(slope, 0), mean_sd(deviation, 2, 1000), mean_sd(entropy, 3)])
-    heads = ("models", "slope, logits per unit of value", "sd of class offsets, thousandths", "entropy in training, nats")
+    heads = (
+        "models",
+        "slope, logits per unit of value",
+        "sd of class offsets, thousandths",
+        "entropy in training, nats",
+    )
     return Table([Column(h, align="left" if i == 0 else "right") for i, h in enumerate(heads)], rows)
 
 
@@ -184,7 +200,10 @@ def write_results(study: Study, records: list[Record], models: Sequence[ModelRef
 
 def _page(found: Sequence[Group], drawn: dict[str, Figure], study: Study, origin: Record) -> Page:
     page = Page("Softmax is not enough: the max-retrieval study", lead=words.LEAD, provenance=origin)
-    last, best = max(found[0].sizes), found[-1] if len(found) == 1 else max(found, key=lambda g: g.mean("hard", max(g.sizes)))
+    last, best = (
+        max(found[0].sizes),
+        found[-1] if len(found) == 1 else max(found, key=lambda g: g.mean("hard", max(g.sizes))),
+    )
     for rule in ("softmax", "adaptive", RECOMMENDED):
         page.fact(f"{fixed(100 * best.mean(rule, last))} %", f"{rule}, {best.name}, at {number(last)} items")
     svg = {name: figures.svg(figure) for name, figure in drawn.items()}
@@ -199,7 +218,9 @@ def _page(found: Sequence[Group], drawn: dict[str, Figure], study: Study, origin
     section = page.section("Attention fades")
     section.text(words.STRIPS)
     for name in (n for n in svg if n.startswith("weights-")):
-        section.figure(svg[name], f"Setting `{name.removeprefix('weights-')}`, seed 0.", alt="The right column fades as n grows")
+        section.figure(
+            svg[name], f"Setting `{name.removeprefix('weights-')}`, seed 0.", alt="The right column fades as n grows"
+        )
     section.text(words.DISPERSION)
     section.figure(svg["dispersion"], words.DISPERSION_CAPTION, alt="Entropy rises and top weight falls with n")
     section = page.section("Which temperature")

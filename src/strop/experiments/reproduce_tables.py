@@ -1,7 +1,8 @@
 """Records of the study → the accuracies, tests and claims that its tables and its report are made of.
 
-p-values are two-sided paired t-tests over seeds, on the same weights and the same sets. "Hindsight" is the constant β (or hard
-attention) with the best mean accuracy at that very size: what no rule that has not seen the size can promise.
+p-values are two-sided paired t-tests over seeds, on the same weights and the same sets. "Hindsight" is the constant β
+(or hard attention) with the best mean accuracy at that very size: what no rule that has not seen the size can
+promise.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def paired_p(a: Sequence[float], b: Sequence[float]) -> float | None:
     mean, deviation = statistics.fmean(gaps), statistics.stdev(gaps)
     if deviation == 0:
         return 1.0 if mean == 0 else 0.0
-    from scipy.special import stdtr
+    from scipy.special import stdtr  # type: ignore[import-untyped]
 
     return float(2 * stdtr(len(gaps) - 1, -abs(mean) / (deviation / math.sqrt(len(gaps)))))
 
@@ -142,7 +143,9 @@ def _adaptive_helps(group: Group) -> Claim:
     better = [group.mean("adaptive", n) > group.mean("softmax", n) for n in sizes]
     holds = all(better) and all(p is not None and p < 0.01 for p in tests.values())
     shown = ", ".join(f"{n}: {'–' if p is None else f'{p:.1g}'}" for n, p in tests.items())
-    return Claim(f"{group.name}: adaptive temperature beats softmax (p < 0.01) from 256 items on", holds, f"p at {shown}")
+    return Claim(
+        f"{group.name}: adaptive temperature beats softmax (p < 0.01) from 256 items on", holds, f"p at {shown}"
+    )
 
 
 def _never_worse(group: Group) -> Claim:

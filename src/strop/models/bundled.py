@@ -1,4 +1,4 @@
-"""Trained retrievers that ship with the package: models/checkpoints/<setting>/seed-<k>.safetensors (see README.md there)."""
+"""Trained retrievers that ship with the package: checkpoints/<setting>/seed-<k>.safetensors (see README.md there)."""
 
 from __future__ import annotations
 

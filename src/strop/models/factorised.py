@@ -5,8 +5,8 @@ With g_i = gelu(W1 x_i + b1), so that h_i = W2 g_i + b2 (see `strop.models.retri
     e_i = scale·(Q h_q)·(K h_i) = u·g_i + const,     u = scale·W2ᵀ Kᵀ Q h_q
     z   = Σ a_i V h_i           = V (W2 s + b2),     s = Σ a_i g_i            since Σ a_i = 1
 
-The constant is the same for every item of a set, so no softmax sees it. A training step at batch 128 and 16 items costs 105 instead
-of 670 MFLOP; at inference an item costs one layer of width 11.
+The constant is the same for every item of a set, so no softmax sees it. A training step at batch 128 and 16 items
+costs 105 instead of 670 MFLOP; at inference an item costs one layer of width 11.
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ class Flat:
 
 
 def activations(p: Flat, values: Tensor, classes: Tensor, c: RetrieverConfig, out: Tensor | None = None) -> Tensor:
-    """g: values and classes [sets, n] -> [sets, n, width], without building the one-hot items; `out` is [sets·n, width]."""
+    """g: values and classes [sets, n] -> [sets, n, width], without one-hot items; `out` is [sets·n, width]."""
     table = (p["item.0.weight"][:, 1:] + p["item.0.bias"][:, None]).t().contiguous()
     pre = torch.index_select(table, 0, classes.reshape(-1), out=out)
     pre.addcmul_(values.reshape(-1, 1), p["item.0.weight"][:, 0].contiguous())
-    return torch.ops.aten.gelu_(pre, approximate=c.approximate).view(*values.shape, -1)
+    torch.ops.aten.gelu_(pre, approximate=c.approximate)
+    return pre.view(*values.shape, -1)
 
 
 def direction(p: Flat, query: Tensor, c: RetrieverConfig) -> tuple[Tensor, ...]:

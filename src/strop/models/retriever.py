@@ -19,6 +19,8 @@ from torch import Generator, Tensor, nn
 
 @dataclass(frozen=True)
 class RetrieverConfig:
+    """The shape of a retriever and what the paper leaves open."""
+
     features: int = 11
     classes: int = 10
     width: int = 128
@@ -29,7 +31,7 @@ class RetrieverConfig:
     def __post_init__(self) -> None:
         for name in ("features", "classes", "width"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}. Use the defaults of the paper.")
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}. Use the default.")
         if self.gelu not in ("erf", "tanh"):
             raise ValueError(f"gelu must be 'erf' or 'tanh', got {self.gelu!r}. Use 'erf' for the exact function.")
         if self.init not in ("torch", "lecun"):
@@ -37,6 +39,7 @@ class RetrieverConfig:
 
     @property
     def scale(self) -> float:
+        """What multiplies the dot product."""
         return float(self.width**-0.5) if self.scaled else 1.0
 
     @property
@@ -50,6 +53,8 @@ def _mlp(inputs: int, width: int, outputs: int, approximate: str) -> nn.Sequenti
 
 
 class Retriever(nn.Module):
+    """The definition; a generator, if given, decides the initial weights."""
+
     def __init__(self, config: RetrieverConfig | None = None, generator: Generator | None = None) -> None:
         super().__init__()
         self.config = c = config or RetrieverConfig()

@@ -17,7 +17,7 @@ Curves = Mapping[str, Sequence[float]]
 def accuracy(
     sizes: Sequence[int], panels: Mapping[str, Curves], published: Curves, published_sizes: Sequence[int]
 ) -> Figure:
-    """One panel for each group of models: accuracy in per cent against size, a line for each rule, the paper's as crosses."""
+    """A panel for each group of models: accuracy in per cent against size by rule, the paper's as crosses."""
     with figures.style():
         figure, axes = figures.new(3.4 * len(panels) + 1.6, 3.7, columns=len(panels), sharey=True, squeeze=False)
         for axis, (title, curves) in zip(axes[0], panels.items(), strict=True):
@@ -35,7 +35,7 @@ def accuracy(
 
 
 def strips(weights: Mapping[str, Mapping[int, Any]]) -> Figure:
-    """Figure 2: one row of heat maps for each rule, one column for each size; arrays [sets, items], the largest at the right."""
+    """Figure 2: a row of heat maps for each rule, a column for each size; arrays [sets, items], the largest last."""
     names, sizes = list(weights), list(next(iter(weights.values())))
     with figures.style():
         figure, axes = figures.new(
@@ -129,7 +129,7 @@ def order(
         left.set(ylim=(0, 102), ylabel="% of sets")
         left.set_title("Top logit is the true maximum")
         left.legend(fontsize=8)
-        for i, (name, models) in enumerate(offsets.items()):
+        for i, models in enumerate(offsets.values()):
             for seed, values in enumerate(models):
                 x = [i + (seed - len(models) / 2) * 0.07] * len(values)
                 right.plot(x, [1000 * v for v in values], ".", color=figures.colour(i), markersize=4)

@@ -1,0 +1,1 @@
+"""Generators of problems: randomness arrives as a `torch.Generator`, and the same seed gives the same bytes."""

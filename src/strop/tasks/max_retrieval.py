@@ -29,11 +29,14 @@ class Sets:
 
     @property
     def size(self) -> int:
+        """Items in each set."""
         return self.values.shape[1]
 
 
 @dataclass(frozen=True)
 class MaxRetrieval:
+    """The task, for any number of classes."""
+
     classes: int = 10
     features: int = 11
 

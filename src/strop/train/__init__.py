@@ -1,0 +1,1 @@
+"""Training: deterministic in its config, resumable, and refusing damaged files."""

@@ -1,8 +1,9 @@
 """Tensors on disk that are either whole and the right ones, or refused.
 
-A file is safetensors (never pickle) with three strings of metadata: `config`, the canonical JSON of what made it, `step`, and
-`sha256` over names, shapes, types and bytes of the tensors. It is written beside its target and renamed over it, so a reader finds
-the old file or the new one. Truncated, altered, or made by another config: an error that says so.
+A file is safetensors (never pickle) with three strings of metadata: `config`, the canonical JSON of what made it,
+`step`, and `sha256` over names, shapes, types and bytes of the tensors. It is written beside its target and renamed
+over it, so a reader finds the old file or the new one. Truncated, altered, or made by another config: an error that
+says so.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def save(path: Path, tensors: Mapping[str, Tensor], config: object, step: int) -
         try:
             save_file(held, temporary, metadata=metadata)
         except SafetensorError as error:  # safetensors wraps the system's error in its own
-            raise RecordsError(f"{path} must be writable, got: {error}. Free some space or choose another folder.") from error
+            reason = f"{path} must be writable, got: {error}. Free some space or choose another folder."
+            raise RecordsError(reason) from error
 
 
 def load(path: Path, config: object | None = None) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -41,9 +43,11 @@ def load(path: Path, config: object | None = None) -> tuple[dict[str, Tensor], d
     except FileNotFoundError as error:
         raise RecordsError(f"{path} must exist, got nothing there. Check the path, or train first.") from error
     except (SafetensorError, OSError) as error:
-        raise DamagedFileError(f"{path} must be a whole safetensors file, got: {error}. Delete it and run again.") from error
+        reason = f"{path} must be a whole safetensors file, got: {error}. Delete it and run again."
+        raise DamagedFileError(reason) from error
     if metadata.get("sha256") != digest(tensors):
-        raise DamagedFileError(f"{path} must hold what was written, got tensors with another checksum. Delete it and run again.")
+        reason = "must hold what was written, got tensors with another checksum. Delete it and run again."
+        raise DamagedFileError(f"{path} {reason}")
     if config is not None and metadata.get("config") != canonical(config):
         raise RecordsError(f"{path} must belong to this config, got one made by another. Choose another folder.")
     return tensors, metadata
@@ -60,6 +64,7 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
 
 
 def save_trainer(path: Path, trainer: Trainer) -> None:
+    """Write all that `load_trainer` needs to continue."""
     save(path, trainer.state(), trainer.config, trainer.step)
 
 

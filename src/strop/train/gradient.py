@@ -1,7 +1,7 @@
 """Loss and gradients of the factorised retriever (`strop.models.factorised`), forward and backward written out.
 
-At this size autograd's bookkeeping costs as much as the arithmetic. A float64 test holds these gradients against autograd on the
-plain model.
+At this size autograd's bookkeeping costs as much as the arithmetic. A float64 test holds these gradients against
+autograd on the plain model.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ _gelu_backward = torch.ops.aten.gelu_backward
 
 
 class Workspace:
-    """Buffers for the per-item arrays: fresh megabyte allocations fault their pages in on every step, which cost 40 %."""
+    """Buffers for the per-item arrays: fresh megabytes fault their pages in on every step, which cost 40 %."""
 
     def __init__(self, rows: int, width: int, dtype: torch.dtype = torch.float32) -> None:
         self._buffers = tuple(torch.empty(rows * width, dtype=dtype) for _ in range(3))
         self.width = width
 
     def take(self, rows: int) -> list[Tensor]:
+        """Three arrays [rows, width]; they hold what the last step left."""
         return [b[: rows * self.width].view(rows, self.width) for b in self._buffers]
 
 

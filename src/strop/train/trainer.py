@@ -1,8 +1,8 @@
 """Train a max-retrieval retriever: deterministic in its config, and resumable.
 
-Every batch is drawn from one generator seeded by the config, so the same config gives the same weights, byte for byte, on the same
-machine and torch build. The state on disk (`strop.train.checkpoint`) holds weights, moments, the running weight average and the
-generator, so a killed run continues as if it had not been.
+Every batch is drawn from one generator seeded by the config, so the same config gives the same weights, byte for
+byte, on the same machine and torch build. The state on disk (`strop.train.checkpoint`) holds weights, moments, the
+running weight average and the generator, so a killed run continues as if it had not been.
 """
 
 from __future__ import annotations
@@ -117,6 +117,7 @@ class Trainer:
                     progress(self.step, mean)
 
     def state(self) -> dict[str, Tensor]:
+        """All that decides how the run goes on."""
         return {
             "params": self.params.vector,
             "average": self.average,
@@ -129,6 +130,7 @@ class Trainer:
         }
 
     def load_state(self, state: dict[str, Tensor]) -> None:
+        """Take over a state of a run with the same config."""
         self.params.vector.copy_(state["params"])
         self.average.copy_(state["average"])
         self._moments["exp_avg"].copy_(state["exp_avg"])

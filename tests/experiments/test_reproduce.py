@@ -1,0 +1,162 @@
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from strop.engine import Serial
+from strop.experiments import reproduce_jobs as jobs
+from strop.experiments.reproduce import Study, fit, run
+from strop.experiments.reproduce_report import accuracy_table, write_results
+from strop.experiments.reproduce_settings import PUBLISHED, SETTINGS, SIZES
+from strop.experiments.reproduce_tables import HINDSIGHT, RECOMMENDED, claims, distance, groups, paired_p
+from strop.records import DamagedFileError, StropError, read
+
+FIGURES = ("accuracy", "dispersion", "growth", "order", "refit", "weights-nearest")
+TINY = Study(settings=("nearest",), seeds=2, sizes=(16, 64), sets=64, survey_sets=3000, steps=300)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    root = tmp_path_factory.mktemp("study")
+    return root, *run(TINY, root, Serial())
+
+
+def test_a_study_has_every_row_at_every_size(finished):
+    _, records, models = finished
+    assert [(m.kind, m.train.seed) for m in models] == [("last", 0), ("average", 0), ("last", 1), ("average", 1)]
+    found = groups(records)
+    assert [g.name for g in found] == ["nearest", "nearest, weights averaged"]
+    wanted = {
+        "softmax", "adaptive", "adaptive, held", "refit", "train entropy", "log n", "1 + log", "power",
+        "oracle weight", "oracle any", "hard", "true maximum", HINDSIGHT,
+    }  # fmt: skip
+    for group in found:
+        assert set(group.by_rule) == wanted
+        assert all(len(group.by_rule[rule][n]) == 2 for rule in wanted for n in (16, 64))
+        assert group.seeds == 2
+    assert RECOMMENDED in wanted
+
+
+def test_the_same_study_gives_the_same_bytes(finished, tmp_path):
+    again, _ = run(TINY, tmp_path, Serial())
+    assert again == finished[1]
+
+
+def test_results_are_written_with_where_they_come_from(finished):
+    root, records, models = finished
+    write_results(TINY, records, models, root)
+    folder = root / "reproduce"
+    rows = read(folder / "records.jsonl")
+    assert rows[0]["what"] == "provenance"
+    assert {"torch", "strop", "commit", "config"} <= rows[0].keys()
+    assert rows[1:] == records
+    page = (folder / "report.html").read_text()
+    assert page.count("<svg") == 6
+    assert "What temperature cannot mend" in page
+    assert {p.name for p in (folder / "figures").iterdir()} == {f"{name}.png" for name in FIGURES}
+    table = (folder / "table1.md").read_text()
+    assert "| paper: softmax | 98.6 | 94.3 |" in table
+
+
+def test_finished_work_is_not_done_again(finished, monkeypatch):
+    root, records, _ = finished
+    for name in ("_survey", "_evaluate"):
+        monkeypatch.setattr(jobs, name, lambda *_: pytest.fail("done again"))
+    assert run(TINY, root, Serial())[0] == records
+
+
+def test_a_lost_mark_costs_one_run_and_changes_nothing(finished):
+    root, records, _ = finished
+    mark = sorted((root / "reproduce").glob("*/done.json"))[0]
+    mark.unlink()
+    assert run(TINY, root, Serial())[0] == records
+
+
+def test_damaged_results_are_never_read_as_good_ones(finished, tmp_path):
+    root, _, models = finished
+    evaluated = [p.parent for p in (root / "reproduce").glob("*/config.json") if "train_entropy" in p.read_text()]
+    folder = sorted(evaluated)[0]
+    kept = (folder / "records.jsonl").read_bytes()
+    (folder / "records.jsonl").write_bytes(kept.replace(b"0.", b"1.", 1))
+    with pytest.raises(StropError, match="must hold what was written"):
+        run(TINY, root, Serial())
+    (folder / "records.jsonl").write_bytes(kept)
+    damaged = tmp_path / "weights.safetensors"
+    data = bytearray(Path(models[0].path).read_bytes())
+    data[-5000] ^= 4
+    damaged.write_bytes(data)
+    with pytest.raises(DamagedFileError, match="another checksum"):
+        dataclasses.replace(models[0], path=str(damaged)).load()
+
+
+def test_fits_see_no_size_above_64(finished):
+    _, records, _ = finished
+    surveyed = [row for row in records if "what" in row and row["what"] != "fit"]
+    assert max(row.get("n") or 0 for row in surveyed) == 64
+    fitted = fit(surveyed)["nearest", "last"]
+    assert fitted.gamma is not None
+    assert len(fitted.refit) == 5
+    assert 0 < fitted.train_entropy < 3
+
+
+def test_the_table_stands_beside_the_published_row(finished):
+    _, records, _ = finished
+    table = accuracy_table(groups(records)[0])
+    assert table.rows[0] == ["paper: softmax", "98.6", "94.3"]
+    assert json.dumps(table.records())
+
+
+def test_published_rows_have_every_size():
+    assert len(SIZES) == 11
+    assert SIZES[-1] == 16384
+    assert all(len(row) == 11 for row in PUBLISHED.values())
+    assert {"nearest", "decay"} <= SETTINGS.keys()
+
+
+def test_paired_p_is_scipys():
+    from scipy.stats import ttest_rel
+
+    a, b = [0.5, 0.7, 0.6, 0.9], [0.4, 0.65, 0.62, 0.7]
+    assert paired_p(a, b) == pytest.approx(ttest_rel(a, b).pvalue)
+    assert paired_p([1.0], [0.0]) is None
+    assert paired_p([1.0, 0.5], [1.0, 0.5]) == 1.0
+
+
+def test_claims_are_judged_by_numbers(finished):
+    _, records, _ = finished
+    found = groups(records)
+    assert distance(found[0]) is None  # two sizes are not the published row
+    judged = {claim.text.split(": ")[1]: claim.holds for claim in claims(found[:1])}
+    assert len(judged) == 4
+    raised = [
+        {**row, "accuracy": row["accuracy"] + 0.2} if row.get("rule") == RECOMMENDED and "what" not in row else row
+        for row in records
+    ]
+    worse = [
+        {**row, "accuracy": row["accuracy"] - 0.2} if row.get("rule") == RECOMMENDED and "what" not in row else row
+        for row in records
+    ]
+    name = "the recommended rule is at least as good as adaptive temperature at every size"
+    assert {c.text: c.holds for c in claims(groups(raised))}[f"nearest: {name}"]
+    assert not {c.text: c.holds for c in claims(groups(worse))}[f"nearest: {name}"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"sizes": (16, 0)}, "sizes must hold sizes of at least 1"),
+        ({"settings": ("nearst",)}, "settings must be known, got nearst. Known: nearest"),
+        ({"seeds": 0}, "seeds must be at least 1, got 0"),
+        ({"bundled": True, "steps": 5}, "must be left out with bundled models"),
+    ],
+)
+def test_bad_studies_are_named(bad, message):
+    with pytest.raises(ValueError, match=message):
+        Study(**bad)
+
+
+def test_any_number_of_classes(tmp_path):
+    study = dataclasses.replace(TINY, classes=3, seeds=1, sizes=(8,), steps=20, survey_sets=500)
+    found = groups(run(study, tmp_path, Serial())[0])
+    assert 0.1 < found[0].mean("softmax", 8) <= 1
