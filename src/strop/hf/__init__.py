@@ -13,7 +13,22 @@ sources.py    where models come from            convert.py  GGUF to safetensors 
 load.py       opening a model                   text.py     tokens of a wanted length
 """
 
-from strop.hf.observe import observed
-from strop.hf.patch import sharpened
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from strop.hf.observe import observed as observed
+    from strop.hf.patch import sharpened as sharpened
+
+_HOMES = {"observed": "strop.hf.observe", "sharpened": "strop.hf.patch"}
 
 __all__ = ["observed", "sharpened"]
+
+
+def __getattr__(name: str) -> object:
+    """Load a name when it is first used: finding a model needs no torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'strop.hf' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

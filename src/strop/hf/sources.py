@@ -124,3 +124,17 @@ def sha256(path: Path) -> str:
     """Return a file's SHA-256 in hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def fingerprint(source: Source) -> str:
+    """Return a short checksum of a local model (names, sizes, first and last megabytes), or the hub name itself."""
+    if not source.local:
+        return source.place
+    digest = hashlib.sha256()
+    for path in sorted(file for file in Path(source.place).iterdir() if file.is_file()):
+        digest.update(f"{path.name} {path.stat().st_size}".encode())
+        with open(path, "rb") as file:
+            digest.update(file.read(1 << 20))
+            file.seek(max(0, path.stat().st_size - (1 << 20)))
+            digest.update(file.read())
+    return digest.hexdigest()[:16]

@@ -68,20 +68,19 @@ def sentence(model: str, heads: Sequence[Record]) -> str:
     count = Counter(str(head["class"]) for head in heads)
     n = int(_number(heads[0], "n"))
     falling = [head for head in heads if head["class"] == "dispersing"]
-    blunt = [head for head in falling if _number(head, "top_weight") < 0.5]
-    cannot = [head for head in heads if _number(head, "horizon") < n]
-    shares = (
-        f"{count['sink']} rest on the first token, {count['local']} look at their neighbours, "
-        f"{count['sharp']} stay sharp"
+    rest = (
+        f"{count['sharp']} keep their sharpness, {count['local']} look at their neighbours and {count['sink']} rest "
+        "on the first token."
     )
     if not falling:
-        return f"Of {model}'s {len(heads)} heads none goes blunt up to {n:,} tokens: {shares}."
+        return f"None of {model}'s {len(heads)} heads goes blunt up to {n:,} tokens: {rest}"
     typical = sorted(_number(head, "slope") for head in falling)[len(falling) // 2]
-    lost = 100 * (1 - 2**typical)
+    blunt = sum(_number(head, "top_weight") < 0.5 for head in falling)
+    cannot = sum(_number(head, "horizon") < n for head in heads)
     return (
-        f"Of {model}'s {len(heads)} heads {shares} and {count['dispersing']} go blunt as the context grows: "
-        f"each doubling costs them {lost:.0f} % of their top weight; at {n:,} tokens {len(blunt)} of them put less "
-        f"than half their weight on any token, and {len(cannot)} heads can do no other, by theory from their spread."
+        f"{len(falling)} of {model}'s {len(heads)} heads go blunt as the context grows: each doubling costs them "
+        f"{100 * (1 - 2**typical):.0f} % of their top weight, at {n:,} tokens {blunt} of them put less than half their "
+        f"weight on any token, and {cannot} cannot by theory, so small is the spread of their logits; {rest}"
     )
 
 
@@ -94,10 +93,10 @@ def _slope(curve: Sequence[Record], name: str) -> float:
     return sum((x - mean_x) * (y - mean_y) for x, y in points) / scatter if scatter > 0 else math.nan
 
 
-def _horizon(spread: float) -> float:
-    reach = horizon(min(spread, 700.0))
+def _horizon(spread: float) -> int | float:
+    reach = horizon(spread)
     assert isinstance(reach, float)
-    return math.inf if spread > 700.0 else reach
+    return int(reach) if reach < 2**53 else reach  # a count, as long as a float can count
 
 
 def _number(record: Record, name: str) -> float:

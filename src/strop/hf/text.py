@@ -11,12 +11,12 @@ import hashlib
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from strop._checks import require
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 TEXT = ("argparse", "typing", "inspect", "tarfile", "subprocess", "zipfile")
 
@@ -53,6 +53,8 @@ def read_text(path: Path) -> Text:
 
 def windows(tokeniser: Any, text: Text, lengths: tuple[int, ...], samples: int, bos: bool) -> dict[int, Tensor]:
     """Return [samples, n] tokens for each length, begun at evenly spaced places, with the model's special tokens."""
+    import torch
+
     body = tokeniser(text.text, add_special_tokens=False, verbose=False)["input_ids"]
     before, after = _special(tokeniser, bos)
     room = max(lengths) - len(before) - len(after)
