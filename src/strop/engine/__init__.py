@@ -6,7 +6,7 @@
 base.py    Engine, Failure
 serial.py  in this process, one after the other
 local.py   processes of this machine, one a core
-ray.py     a Ray cluster (extra `ray`)
+cluster.py Ray: a Ray cluster (extra `ray`); import it from there
 """
 
 from strop.engine.base import Engine, Failure
