@@ -80,9 +80,7 @@ def softmax(logits: Logits, keep: Keep | None = None) -> Weights:
     """Softmax over the visible keys: exact zeros elsewhere and for a row that sees nothing, never a NaN gradient."""
     if keep is None:
         return logits.softmax(-1)
-    sees = keep.any(-1, keepdim=True)
-    fill = torch.where(sees, -torch.inf, 0.0).to(logits.dtype)
-    return torch.where(keep, torch.where(keep, logits, fill).softmax(-1), 0.0)
+    return torch.where(keep, torch.where(keep, logits, -torch.inf).softmax(-1), 0.0)
 
 
 def log_n_keys(n_keys: Rows, dtype: torch.dtype) -> Rows:

@@ -71,8 +71,7 @@ def _entmax(logits: Logits, keep: Keep | None, alpha: Tensor, method: str) -> We
     apply: Callable[[Tensor, Tensor, str], Tensor] = _Entmax.apply
     if keep is None:
         return apply(logits, alpha.to(logits.dtype), method)
-    fill = torch.where(keep.any(-1, keepdim=True), -torch.inf, 0.0).to(logits.dtype)
-    return torch.where(keep, apply(torch.where(keep, logits, fill), alpha.to(logits.dtype), method), 0.0)
+    return torch.where(keep, apply(torch.where(keep, logits, -torch.inf), alpha.to(logits.dtype), method), 0.0)
 
 
 class _Entmax(torch.autograd.Function):
