@@ -24,8 +24,8 @@ WHISPER = {
     "max_source_positions": 16, "max_target_positions": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
     "decoder_start_token_id": 1, "suppress_tokens": [], "begin_suppress_tokens": [],
 }  # fmt: skip
-GPT2 = {"vocab_size": 97, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256, "bos_token_id": 1, "eos_token_id": 2,
-        "pad_token_id": 0}  # fmt: skip
+GPT2 = {"vocab_size": 97, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256, "bos_token_id": 1,
+        "eos_token_id": 2, "pad_token_id": 0}  # fmt: skip
 VIT = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "image_size": 16,
        "patch_size": 4}  # fmt: skip
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import families
 import pytest
 import torch
+from hf import families
 from torch import Tensor, nn
 
 from strop.hf import masks, observed, sharpened

@@ -1,0 +1,62 @@
+"""Proposition 3.1's bound holds for every input, and is known for the layouts that we say it is."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hf import families
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strop.hf import observed
+from strop.hf.bounds import weight_bound
+
+KNOWN = ["llama", "qwen3", "gemma3", "gpt2", "gpt_neox", "gemma2"]
+
+
+def bounds_and_spreads(family: str, tokens: torch.Tensor) -> list[tuple[list[float] | None, list[float]]]:
+    model = families.model(family)
+    with observed(model) as seen, torch.no_grad():
+        model(input_ids=tokens)
+    return [(weight_bound(model, call), call.numbers["spread_max"].tolist()) for call in seen.calls]
+
+
+@pytest.mark.parametrize("family", KNOWN)
+def test_no_measured_spread_exceeds_the_bound(family: str) -> None:
+    for seed in range(3):
+        for bound, spread in bounds_and_spreads(family, families.ids(2, 24, seed=seed)):
+            assert bound is not None
+            assert len(bound) == 4
+            assert all(s <= b for s, b in zip(spread, bound, strict=True))
+
+
+@given(seed=st.integers(0, 10_000))
+def test_the_bound_of_a_llama_layer_holds_for_any_hidden_state(seed: int) -> None:
+    """Attack it directly: hidden states of any size and direction, through the layer's own norm and projections."""
+    model = families.model("llama")
+    layer = model.model.layers[0]
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(12, 32, generator=generator) * 10 ** torch.randn(12, 1, generator=generator)
+    with torch.no_grad():
+        y = layer.input_layernorm(x)
+        q = layer.self_attn.q_proj(y).view(12, 4, 8).transpose(0, 1)
+        k = layer.self_attn.k_proj(y).view(12, 2, 8).transpose(0, 1).repeat_interleave(2, 0)
+        logits = q @ k.mT / 8**0.5
+    spread = (logits.amax(-1) - logits.amin(-1)).amax(-1)
+    (bound, _), *_ = bounds_and_spreads("llama", families.ids(1, 8))
+    assert bound is not None
+    assert all(s <= b for s, b in zip(spread.tolist(), bound, strict=True))
+
+
+def test_soft_capping_bounds_the_spread_by_twice_the_cap() -> None:
+    (bound, _), *_ = bounds_and_spreads("gemma2", families.ids(1, 8))
+    assert bound == [10.0] * 4
+
+
+@pytest.mark.parametrize("family", ["bert", "t5", "gpt_oss"])
+def test_no_bound_where_it_is_not_known(family: str) -> None:
+    """BERT norms after attention, T5 adds a position bias, gpt-oss scales its rotary positions."""
+    model = families.model(family)
+    with observed(model) as seen, torch.no_grad():
+        model(**families.inputs(family))
+    assert all(weight_bound(model, call) is None for call in seen.calls if "EncDec" not in call.name)
