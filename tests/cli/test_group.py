@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from strop.cli import group
+from strop.cli import extras, group
 from strop.records import RecordsError
 
 LISTED = [verb for verb in group.VERBS if importlib.util.find_spec(f"strop.cli.{verb}")]
@@ -26,6 +26,7 @@ TROUBLE = {
 @pytest.fixture
 def verb(monkeypatch):
     """A verb `arena` that raises what it is told to."""
+    monkeypatch.setattr(extras, "extras", lambda: {"ray": ["ray"]})
 
     @click.command()
     @click.argument("what")

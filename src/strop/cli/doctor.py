@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-
 import click
 
 from strop.cli import extras, options, output
 from strop.records import Record, provenance
+from strop.report.tables import Column, Table
 
 
 @click.command(epilog=options.examples("strop doctor", "strop doctor --json   # for a bug report"))
@@ -15,23 +14,25 @@ from strop.records import Record, provenance
 def command(as_json: bool) -> None:
     """Say what is installed here, what is missing, and how to add it."""
     facts: Record = {**provenance(), **_torch(), "native": _native()}
-    lacking = {extra: extras.missing(extra) for extra in extras.EXTRAS}
+    lacking = {extra: extras.missing(packages) for extra, packages in extras.extras().items()}
     if as_json:
-        output.show_json({**facts, "extras": {extra: not names for extra, names in lacking.items()}})
+        output.show_json({**facts, "missing": lacking})
         return
-    _print(facts, lacking)
+    output.show(_facts(facts))
+    output.show(_extras(lacking))
 
 
-def _print(facts: Record, lacking: dict[str, list[str]]) -> None:
-    from strop.report.tables import Column, Table
-
+def _facts(facts: Record) -> Table:
     rows = [[name.replace("_", " "), value] for name, value in facts.items()]
-    output.show(Table([Column("what", ""), Column("value", "", str, "left")], rows))
-    state = [
-        [extra, "present" if not names else "missing", "" if not names else extras.command(extra)]
-        for extra, names in lacking.items()
+    return Table([Column("what", ""), Column("value", "", str, "left")], rows)
+
+
+def _extras(lacking: dict[str, list[str]]) -> Table:
+    rows = [
+        [extra, f"without {', '.join(packages)}" if packages else "present", extras.command(extra) if packages else ""]
+        for extra, packages in lacking.items()
     ]
-    output.show(Table([Column("extra"), Column("state"), Column("remedy", "add it with")], state))
+    return Table([Column("extra"), Column("state"), Column("remedy", "add it with")], rows)
 
 
 def _torch() -> Record:
@@ -44,7 +45,10 @@ def _torch() -> Record:
 
 def _native() -> str:
     try:
-        native = importlib.import_module("strop.kernels.native")
+        from strop.kernels import native
     except ImportError as error:
         return f"not available: {error}"
-    return str(native.status())
+    status = native.status()
+    return (
+        f"{status.level}, {status.threads} threads, {status.team}" if status.loaded else f"not built: {status.reason}"
+    )
