@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from strop.kernels.dense import block, repeat_heads
 from strop.kernels.mask import Mask
@@ -66,8 +65,9 @@ class _Recomputed(torch.autograd.Function):
         return (out, *stats)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():  # create_graph: the result would carry no gradient of its own, silently
+            raise RuntimeError("The native kernel has no second derivatives. Use impl='streaming' for them.")
         wanted = ctx.needs_input_grad[2:]
         totals: list[Tensor | None] = [None] * len(wanted)
         for rows, parts in _block_gradients(ctx.problem, ctx.saved_tensors, grads, wanted):
@@ -112,8 +112,8 @@ def _gradients_of_rows(
     assert query is not None
     assert key is not None
     assert value is not None
-    mask = replace(problem.mask, bias=bias).rows(rows.start, rows.stop)
     with torch.enable_grad():
+        mask = replace(problem.mask, bias=bias).rows(rows.start, rows.stop)
         heads = query.shape[-3] if query.ndim > 2 else 1
         keys, values = (repeat_heads(x, heads) if x.ndim > 2 else x for x in (upcast(key), upcast(value)))
         out, stats = block(

@@ -3,6 +3,7 @@
 
 typedef float vf __attribute__((vector_size(W * 4)));
 typedef int32_t vi __attribute__((vector_size(W * 4)));
+typedef uint32_t vu __attribute__((vector_size(W * 4)));
 typedef uint8_t vb __attribute__((vector_size(W)));
 typedef float vf_any __attribute__((vector_size(W * 4), aligned(4), may_alias));
 typedef uint8_t vb_any __attribute__((vector_size(W), aligned(1), may_alias));
@@ -51,8 +52,8 @@ static inline vf power_of_two(vf y) {   // adding 1.5·2^23 rounds to the neares
     p = fma(p, f, splat(2.402224243e-01f));
     p = fma(p, f, splat(6.931470037e-01f));
     p = fma(p, f, splat(1.0f));
-    vi raised = (vi)((vi)p + ((vi)shifted << 23));
-    return (vf)((y >= splat(-126.0f)) & raised);
+    vu raised = (vu)p + ((vu)shifted << 23);   // unsigned: far below, where it is thrown away, it may wrap
+    return (vf)((vu)(y >= splat(-126.0f)) & raised);
 }
 #endif
 

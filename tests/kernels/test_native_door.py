@@ -1,0 +1,186 @@
+"""Around the native kernel: threads, bits, gradients, torch.compile, and plain words where it cannot run."""
+
+import gc
+
+import pytest
+import torch
+
+import strop
+from strop.kernels import native, native_abi, native_grad, reference
+from strop.kernels.mask import Mask
+from strop.normalisers import Temperature
+
+built = pytest.mark.skipif(not native.status().loaded, reason=f"not built: {native.status().reason}")
+SETTINGS = {"scale": 0.3, "softcap": None, "dropout_p": 0.0, "return_stats": True}
+ADAPTIVE = strop.AdaptiveTemperature()
+
+
+def inputs(draw, n_q=70, n_k=300, d=16, heads=4, kv_heads=2):
+    return [torch.randn(2, h, n, d, generator=draw) for h, n in ((heads, n_q), (kv_heads, n_k), (kv_heads, n_k))]
+
+
+def results(tensors, mask=None, **settings):
+    out, stats = native.run(*tensors, mask or Mask(), **{**SETTINGS, "normaliser": ADAPTIVE, **settings})
+    return [out, *(stats or ())]
+
+
+def test_status_says_what_runs_or_why_not():
+    status = native.status()
+    assert status.loaded == (status.reason is None) == (status.level in native_abi.LEVELS)
+    assert status.threads == torch.get_num_threads()
+
+
+@built
+@pytest.mark.parametrize("n_q", [1, 70])
+@pytest.mark.parametrize("kind", ["softmax", "adaptive", "entmax15"])
+@pytest.mark.parametrize("team", ["torch", "own"])
+def test_same_bits_with_any_number_of_threads_and_on_every_run(n_q, kind, team, draw, monkeypatch):
+    kernel = native_abi.library()
+    if team == "own":
+        monkeypatch.setattr(kernel, "team", None)
+    tensors = inputs(draw, n_q=n_q, n_k=5000)
+    rule = strop.normalisers.by_name(kind)
+    before = torch.get_num_threads()
+    try:
+        runs = []
+        for threads in (1, 2, 3, 2):
+            torch.set_num_threads(threads)
+            runs.append(results(tensors, normaliser=rule))
+    finally:
+        torch.set_num_threads(before)
+    for run in runs[1:]:
+        for a, b in zip(runs[0], run, strict=True):
+            assert torch.equal(a, b)
+
+
+@built
+def test_the_cache_of_a_model_is_read_where_it_lies(draw):
+    """[B, n, H, d] transposed, a longer cache sliced, a broadcast mask: no copy is made."""
+    cache = torch.randn(2, 400, 2, 16, generator=draw).transpose(1, 2)
+    q = torch.randn(2, 70, 4, 16, generator=draw).transpose(1, 2)
+    k, v = cache[:, :, :300], cache[:, :, 100:]
+    keep = (torch.arange(300) < 250).expand(2, 4, 70, 300)
+    expected = results([q.contiguous(), k.contiguous(), v.contiguous()], Mask(keep.contiguous()))
+    copies = []
+
+    class Watch(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if "clone" in str(func) or "copy" in str(func):
+                copies.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    with Watch():
+        got = results([q, k, v], Mask(keep))
+    assert copies == []
+    for a, b in zip(got, expected, strict=True):
+        assert torch.equal(a, b)
+
+
+@built
+@pytest.mark.parametrize("kind", ["softmax", "adaptive", "ssmax", "entmax15"])
+def test_gradients_in_blocks_equal_those_of_the_definition(kind, draw, monkeypatch):
+    monkeypatch.setattr(native_grad, "LOGITS_IN_MEMORY", 40_000)  # several blocks of rows
+    tensors = inputs(draw)
+    bias = torch.randn(1, 4, 70, 300, generator=draw)
+    grads = []
+    for run, dtype in ((native.run, torch.float32), (reference.run, torch.float64)):
+        rule = strop.normalisers.by_name(kind).to(dtype)
+        leaves = [t.to(dtype, copy=True).requires_grad_() for t in (*tensors, bias)]
+        out, stats = run(*leaves[:3], Mask(bias=leaves[3], diagonal=3), normaliser=rule, **SETTINGS)
+        loss = out.square().sum() + stats.entropy.sum() + (stats.max - 2 * stats.min).sum()
+        grads.append(torch.autograd.grad(loss, [*leaves, *rule.parameters()]))
+    for got, truth in zip(*grads, strict=True):
+        torch.testing.assert_close(got.double(), truth, rtol=1e-4, atol=1e-4)
+
+
+@built
+def test_second_derivatives_are_refused(draw):
+    leaves = [t.requires_grad_() for t in inputs(draw, 5, 6)]
+    out, _ = native.run(*leaves, Mask(), normaliser=strop.Softmax(), **SETTINGS)
+    with pytest.raises(RuntimeError, match="has no second derivatives"):
+        torch.autograd.grad(out.sum(), leaves[0], create_graph=True)
+
+
+@built
+def test_training_keeps_memory_linear(draw):
+    """What is saved for the backward pass is the inputs, never a matrix of n_q × n_k."""
+    leaves = [torch.randn(1, 1, 2000, 4, generator=draw).requires_grad_() for _ in range(3)]
+    gc.collect()
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.numel()) or t, lambda t: t):
+        native.run(*leaves, Mask(diagonal=0), **{**SETTINGS, "normaliser": strop.AdaptiveTemperature()})
+    assert saved
+    assert max(saved) <= 2000 * 4
+
+
+class HalfEntropy(Temperature):
+    """A rule that the kernel does not know."""
+
+    uses = "entropy"
+
+    def inverse_temperature(self, stats):
+        return 1.0 + 0.5 * stats.entropy
+
+
+@built
+def test_any_temperature_runs_through_the_statistics(draw):
+    tensors = inputs(draw)
+    for mask in (Mask(), Mask(diagonal=-5)):
+        exact, _ = reference.run(*(t.double() for t in tensors), mask, normaliser=HalfEntropy(), **SETTINGS)
+        got = results(tensors, mask, normaliser=HalfEntropy())
+        torch.testing.assert_close(got[0].double(), exact, rtol=1e-5, atol=1e-5)
+
+
+@built
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # torch's own, while it traces
+@pytest.mark.parametrize("rule", [strop.Softmax(), strop.AdaptiveTemperature(), strop.LogN(9), HalfEntropy()], ids=str)
+def test_compiled_in_one_graph(rule, draw):
+    tensors = inputs(draw, 9, 40)
+    torch.compiler.reset()
+    compiled = torch.compile(
+        lambda *t: results(t, Mask(diagonal=31), normaliser=rule), fullgraph=True, backend="aot_eager"
+    )
+    with torch.no_grad():
+        for a, b in zip(compiled(*tensors), results(tensors, Mask(diagonal=31), normaliser=rule), strict=True):
+            assert torch.equal(a, b)
+
+
+@built
+def test_what_it_cannot_do_it_says(draw):
+    q, k, v = inputs(draw, 5, 6)
+    settings = {**SETTINGS, "normaliser": strop.Softmax()}
+    assert native.reason_not(q, k, v, Mask(), **settings) is None
+    assert "float64" in native.reason_not(q.double(), k.double(), v.double(), Mask(), **settings)
+    assert "dropout" in native.reason_not(q, k, v, Mask(), **{**settings, "dropout_p": 0.5})
+    assert "TopK is neither" in native.reason_not(q, k, v, Mask(), **{**settings, "normaliser": strop.TopK(2)})
+    sink = strop.WithSink(strop.Softmax(), torch.zeros(4, 1, requires_grad=True) * 1.0)
+    assert "WithSink.logit wants a gradient" in native.reason_not(q, k, v, Mask(), **{**settings, "normaliser": sink})
+    with torch.no_grad():
+        assert native.reason_not(q, k, v, Mask(), **{**settings, "normaliser": sink}) is None
+
+
+@built
+def test_an_unknown_instruction_set_is_refused(draw, monkeypatch):
+    kernel = native_abi.library()
+    monkeypatch.setattr(native_abi, "LEVELS", (*native_abi.LEVELS, "avx1024"))
+    with pytest.raises(ValueError, match="level must be one of"):
+        kernel.run(native_abi.Args(), "avx1024")
+
+
+def test_without_the_library_everything_else_works(draw, monkeypatch):
+    """As on a machine that had no compiler."""
+    why = "the native kernel was not built"
+    monkeypatch.setattr(native, "library", lambda: why)
+    q, k, v = inputs(draw, 5, 6, kv_heads=4)
+    assert native.status() == native.Status(False, why, None, (), torch.get_num_threads(), None)
+    assert native.reason_not(q, k, v, Mask(), normaliser=strop.Softmax(), **SETTINGS) == why
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+    torch.testing.assert_close(strop.attention(q, k, v), expected)
+
+
+def test_a_stale_or_broken_library_is_named(monkeypatch, tmp_path):
+    (tmp_path / "_native.so").write_bytes(b"not a library")
+    monkeypatch.setattr(native_abi, "__file__", str(tmp_path / "native_abi.py"))
+    assert "could not be loaded" in native_abi.library.__wrapped__()
+    (tmp_path / "_native.so").unlink()
+    assert "was not built" in native_abi.library.__wrapped__()
