@@ -166,3 +166,25 @@ def test_asentmax_is_entmax_of_scaled_logits(draw):
         gamma = 2 * math.tanh(q @ normaliser.gamma_weight[h, 0])
         scores = (1 + beta * math.log(29) ** gamma) * (key[b, h] @ q) / math.sqrt(8)
         torch.testing.assert_close(out[b, h, i], peer.entmax15(scores, dim=0), rtol=0, atol=1e-6)
+
+
+def test_llama4_temperature_is_transformers(draw):
+    from transformers.models.llama4.modeling_llama4 import Llama4TextAttention, Llama4TextConfig
+
+    n, heads, groups, width = 23, 4, 2, 8
+    config = Llama4TextConfig(
+        hidden_size=32, num_attention_heads=heads, num_key_value_heads=groups, head_dim=width, no_rope_layers=[0],
+        num_hidden_layers=1, floor_scale=4, attn_scale=0.1, attn_temperature_tuning=True, attn_implementation="eager",
+    )  # fmt: skip
+    theirs = Llama4TextAttention(config, 0).double().requires_grad_(False)
+    for parameter in theirs.parameters():
+        parameter.copy_(0.5 * torch.randn(parameter.shape, generator=draw, dtype=torch.float64))
+    hidden = torch.randn(1, n, 32, generator=draw, dtype=torch.float64)
+    causal = torch.full((1, 1, n, n), -torch.inf, dtype=torch.float64).triu(1)
+    expected, _ = theirs(hidden, position_embeddings=None, attention_mask=causal)
+    q, k, v = (p(hidden).view(1, n, -1, width).transpose(1, 2) for p in (theirs.q_proj, theirs.k_proj, theirs.v_proj))
+    ours = strop.attention(q, k, v, is_causal=True, enable_gqa=True, normaliser=strop.Llama4Temperature(floor=4))
+    ours = theirs.o_proj(ours.transpose(1, 2).reshape(1, n, -1))
+    torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-6)  # theirs is computed in float32
+    plain = strop.attention(q, k, v, is_causal=True, enable_gqa=True)
+    assert not torch.allclose(theirs.o_proj(plain.transpose(1, 2).reshape(1, n, -1)), expected, atol=1e-3)
