@@ -74,6 +74,7 @@ def test_rules_only_sharpen_and_leave_training_sizes_alone():
         "train entropy",
         "log n",
         "1 + log",
+        "adaptive, floored",
         "power",
     ]
     for name, rule in every.items():

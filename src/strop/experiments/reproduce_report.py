@@ -10,7 +10,7 @@ from strop.evaluate.rules import Fitted, rules
 from strop.evaluate.strips import strips
 from strop.experiments import reproduce_text as words
 from strop.experiments.reproduce import Study
-from strop.experiments.reproduce_jobs import EXPERIMENT, ModelRef
+from strop.experiments.reproduce_jobs import EXPERIMENT, VALIDATION, ModelRef
 from strop.experiments.reproduce_settings import PUBLISHED, PUBLISHED_P, SETTINGS, SIZES
 from strop.experiments.reproduce_tables import (
     HINDSIGHT,
@@ -70,6 +70,22 @@ def settings_table(found: Sequence[Group]) -> Table:
         Column("seeds"),
     ]
     return Table(columns, rows, "Mean absolute distance from the published softmax row over the eleven sizes")
+
+
+def validation_table(found: Sequence[Group]) -> Table:
+    """Mean accuracy of every rule up to 64 items, on sets of their own: what the recommended rule was chosen by."""
+    rows: list[list[object]] = []
+    for g in found:
+        at: dict[str, dict[int, list[float]]] = {}
+        for row in g.survey:
+            if row["what"] == "validation" and not row["grid"]:
+                at.setdefault(str(row["rule"]), {}).setdefault(int(str(row["n"])), []).append(
+                    float(str(row["accuracy"]))
+                )
+        choice = {name: values for name, values in at.items() if not name.startswith(("oracle", "true"))}
+        rows += [[g.name, name, *(100 * _mean(v) for v in values.values())] for name, values in choice.items()]
+    heads = [Column(str(n), f"{n} items", lambda v: fixed(v, 2)) for n in VALIDATION]
+    return Table([Column("models"), Column("rule"), *heads], rows, "Validation: accuracy up to 64 items, %")
 
 
 def order_table(found: Sequence[Group]) -> Table:
@@ -151,7 +167,9 @@ def _scatter(group: Group) -> Figure:
     from strop.sharpness import RowStats
 
     examples = [row for row in group.survey if row["what"] == "example"]
-    entropy, beta = ([float(str(row[key])) for row in examples] for key in ("entropy", "beta"))
+    end = max((float(str(row["entropy"])) for row in examples), default=0.0)
+    shown = examples[:: max(1, len(examples) // 1500)]  # enough for the eye, and the page stays small
+    entropy, beta = ([float(str(row[key])) for row in shown] for key in ("entropy", "beta"))
     at = np.linspace(0, 9.7, 400)
     stats = RowStats.empty((400,), torch.zeros(400))._replace(
         n_keys=torch.full((400,), 16384), logsumexp=torch.tensor(at, dtype=torch.float32), mean=torch.zeros(400)
@@ -161,7 +179,7 @@ def _scatter(group: Group) -> Figure:
     if coefficients:
         fits["refit by the paper's recipe"] = AdaptiveTemperature(coefficients, threshold=0.0)
     curves = {name: fit.inverse_temperature(stats).tolist() for name, fit in fits.items()}
-    return draw.scatter(entropy, beta, curves, at.tolist(), max(entropy, default=0.0))
+    return draw.scatter(entropy, beta, curves, at.tolist(), end)
 
 
 def _means(group: Group, statistic: str) -> list[float]:
@@ -226,6 +244,7 @@ def _page(found: Sequence[Group], drawn: dict[str, Figure], study: Study, origin
     section = page.section("Which temperature")
     section.text(words.RULES)
     section.figure(svg["growth"], words.GROWTH_CAPTION, alt="Inverse temperature against set size, by rule")
+    section.table(validation_table(found), sortable=True)
     section.figure(svg["refit"], words.REFIT_CAPTION, alt="Best inverse temperature against entropy, with fits")
     section = page.section("What temperature cannot mend")
     section.text(words.ORDER)

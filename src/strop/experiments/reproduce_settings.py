@@ -41,8 +41,8 @@ SETTINGS = {
         ("last", "average"),
     ),
     "decay": Setting(
-        replace(_SHORT, schedule="cosine"),
-        "half as many steps, with the learning rate brought to zero on a cosine: our best",
+        TrainConfig(steps=10_000, schedule="cosine"),
+        "a third of the steps, with the learning rate brought to zero on a cosine: our best",
     ),
     "literal": Setting(
         TrainConfig(steps=100_000),

@@ -107,7 +107,7 @@ def scatter(entropy: Sequence[float], beta: Sequence[float], curves: Curves, at:
         for i, (name, values) in enumerate(curves.items()):
             axis.plot(at, values, color=figures.colour(i), label=name)
         axis.axvspan(0, end, color=figures.ink("muted"), alpha=0.1, lw=0)
-        axis.text(end, 4.9, " entropies seen in training end here", fontsize=8, color=figures.ink("muted"), va="top")
+        axis.text(end, 0.1, " entropies seen in training end here", fontsize=8, color=figures.ink("muted"))
         axis.axhline(1, color=figures.ink("muted"), linewidth=0.8)
         axis.set(xlabel="entropy H of softmax, nats", ylabel="inverse temperature β", ylim=(0, 5), xlim=(0, max(at)))
         axis.legend(fontsize=8, loc="upper right")
