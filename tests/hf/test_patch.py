@@ -291,3 +291,14 @@ def test_bad_arguments_say_what_is_wrong() -> None:
     with pytest.raises(ValueError, match=r"temperature family .* got Sparsemax"), sharpened(oss, Sparsemax()):
         logits(oss, families.inputs("gpt_oss"))
     assert model.config._attn_implementation == "sdpa"
+
+
+def test_without_an_sdpa_path_no_mask_means_every_key() -> None:
+    """An encoder that was never written for sdpa need not say that it is not causal; sdpa's default would be that it is."""
+    model, inputs = families.fresh("bert"), families.inputs("bert")
+    expected = own("bert", inputs, "eager")
+    model._supports_sdpa = False
+    for module in model.modules():
+        vars(module).pop("is_causal", None)
+    with sharpened(model, Softmax()):
+        close(logits(model, inputs), expected)

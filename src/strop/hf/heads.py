@@ -76,5 +76,6 @@ class TemperatureOnHeads(_OnHeads, Temperature):
         chosen, others = self.chosen.sink(), self.others.sink()
         if chosen is None and others is None:
             return None
-        none = torch.tensor(-torch.inf)
-        return self._pick(none if chosen is None else chosen, none if others is None else others, 1)
+        sinks = [torch.tensor(-torch.inf) if sink is None else sink for sink in (chosen, others)]
+        dtype = next((sink.dtype for sink in sinks if sink.ndim), torch.float32)  # numbers follow tensors, as in torch
+        return self._pick(sinks[0].to(dtype), sinks[1].to(dtype), 1)
