@@ -124,6 +124,26 @@ def test_soft_capped_logits(impl, draw):
     torch.testing.assert_close(got, expected)
 
 
+class Listener(strop.Temperature):
+    """Keeps what it is told of the rows."""
+
+    def inverse_temperature(self, stats):
+        self.told = stats.map(lambda field: field.detach().double())
+        return torch.ones_like(stats.mean)
+
+
+@pytest.mark.parametrize("impl", FAST)
+def test_every_implementation_tells_beta_the_same(impl, draw):
+    q, k, v = (t.float() for t in inputs(7, 63, draw, groups=HEADS))
+    keep = (torch.rand(2, 1, 7, 63, generator=draw) < 0.5) & (torch.arange(7) != 3)[:, None]
+    listener, reference = Listener(), Listener()
+    strop.attention(q, k, v, keep, normaliser=reference, impl="reference")
+    strop.attention(q, k, v, keep, normaliser=listener, impl=impl)
+    for name in ("n_keys", "logsumexp", "mean", "entropy"):
+        told, truth = getattr(listener.told, name), getattr(reference.told, name)
+        torch.testing.assert_close(told.view_as(truth), truth, rtol=1e-5, atol=1e-5, msg=name)
+
+
 def test_gradients_reach_beta_unless_detached(draw):
     """The numerical gradient of the whole call settles which of the two is the full one."""
     tensors = [t[:1, :2, :, :3] for t in inputs(4, 4, draw)]
