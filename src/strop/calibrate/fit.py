@@ -1,0 +1,155 @@
+"""`calibrate`: Adam on a few numbers per head of a frozen model, for a task, within a budget of drift.
+
+    minimise  task + λ·drift,     λ rises while the drift is above the budget and falls while it is below
+
+Every few steps both are measured on a validation split. The numbers kept are those with the best validated task among
+all whose validated drift is within the budget. Those of the start, an edge that does nothing, are always within it, so
+a calibration that finds nothing leaves the model as it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from strop._checks import require, require_number
+from strop.calibrate.edge import Edge
+from strop.calibrate.forms import form
+from strop.calibrate.objective import Batch, Drift
+from strop.calibrate.state import Progress, load_state, save_state
+from strop.calibrate.tuned import Tuned
+
+Tick = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to calibrate; `budget` is the drift allowed, in nats a token of prose."""
+
+    form: str = "constant"
+    outputs: bool = False
+    steps: int = 40
+    rate: float = 0.05
+    budget: float = 0.01
+    sparsity: float = 0.0
+    every: int = 5
+    patience: int = 3
+
+    def __post_init__(self) -> None:
+        form(self.form)
+        require(self.form not in ("none", "hold") or self.outputs, "form must have numbers to learn", self.form)
+        require(self.steps >= 1 and self.every >= 1 and self.patience >= 1, "steps, every, patience must be ≥ 1", 0)
+        for name in ("rate", "budget"):
+            require_number(name, getattr(self, name), above=0)
+        require(self.sparsity >= 0, "sparsity must be at least 0", self.sparsity)
+
+
+LAMBDA = (2.0, 20.0, 500.0)
+"""The smallest, the first and the largest weight of drift."""
+
+PACE = 1.25
+"""Most by which λ changes in a step."""
+
+
+def calibrate(
+    model: nn.Module,
+    batches: Sequence[Batch],
+    prose: Sequence[Tensor],
+    validation: Sequence[Batch],
+    validation_prose: Sequence[Tensor],
+    settings: Settings | None = None,
+    tick: Tick = lambda _: None,
+    resume: Path | None = None,
+) -> Edge:
+    """Return the edge that does best on `validation` within the budget of drift on `validation_prose`.
+
+    `batches` are taken in turn, as are the windows of `prose` [1, n]. With `resume`, a file, an interrupted
+    calibration goes on where it last validated, provided that it was given the same batches. The model's parameters
+    must be frozen and stay as they are.
+    """
+    settings = settings or Settings()
+    frozen = not any(parameter.requires_grad for parameter in model.parameters())
+    require(frozen, "model must be frozen", "parameters that want gradients", "Call model.requires_grad_(False)")
+    require(len(batches) > 0 and len(validation) > 0, "batches and validation must hold at least one batch", "none")
+    return _Descent(model, batches, Drift(model, prose), validation, Drift(model, validation_prose), settings).run(
+        tick, resume
+    )
+
+
+class _Descent:
+    def __init__(
+        self,
+        model: nn.Module,
+        batches: Sequence[Batch],
+        drift: Drift,
+        validation: Sequence[Batch],
+        validation_drift: Drift,
+        settings: Settings,
+    ) -> None:
+        self.model, self.batches, self.drift, self.settings = model, batches, drift, settings
+        self.validation, self.validation_drift = validation, validation_drift
+        self.tuned = Tuned(model, settings.form, settings.outputs)
+        self.adam = torch.optim.Adam(self.tuned.parameters(), lr=settings.rate)
+        self.progress = Progress(weight=LAMBDA[1])
+        self.best: list[Tensor] = self.tuned.state()
+
+    def run(self, tick: Tick, resume: Path | None) -> Edge:
+        """Descend to the end, or until validation has not improved for long enough."""
+        if resume is not None and resume.exists():
+            self.progress, self.best = load_state(resume, self.tuned, self.adam)
+        if self.progress.step == 0:
+            self._validate()
+            tick(self.progress)
+        while self.progress.step < self.settings.steps and self.progress.waited < self.settings.patience:
+            self._step()
+            if self.progress.step % self.settings.every == 0 or self.progress.step == self.settings.steps:
+                self._validate()
+                if resume is not None:
+                    save_state(resume, self.progress, self.best, self.tuned, self.adam)
+            tick(self.progress)
+        self.tuned.restore(self.best)
+        made = {"settings": asdict(self.settings), "progress": asdict(self.progress)}
+        return replace(self.tuned.edge(self.model), made=made)
+
+    def _step(self) -> None:
+        began, step, settings = time.monotonic(), self.progress.step, self.settings
+        rate = settings.rate * (1.0 - 0.8 * step / settings.steps)
+        self.adam.param_groups[0]["lr"] = rate
+        self.adam.zero_grad(set_to_none=True)
+        with self.tuned.on(self.model):
+            task = self.batches[step % len(self.batches)].loss(self.model)
+            torch.autograd.backward(task)  # before the drift, so that one graph is in memory at a time
+            drift = self.drift.of(self.model, step)
+            torch.autograd.backward(self.progress.weight * drift)
+        self.adam.step()
+        self.tuned.shrink(rate * settings.sparsity)
+        ratio = min(max(float(drift) / settings.budget, 1.0 / PACE), PACE)
+        self.progress = replace(
+            self.progress, step=step + 1, task=float(task), drift=float(drift),
+            weight=min(max(self.progress.weight * ratio, LAMBDA[0]), LAMBDA[2]),
+            seconds=self.progress.seconds + time.monotonic() - began,
+        )  # fmt: skip
+
+    @torch.no_grad()
+    def _validate(self) -> None:
+        began = time.monotonic()
+        with self.tuned.on(self.model):
+            task = sum(float(batch.loss(self.model)) for batch in self.validation) / len(self.validation)
+            drift = self.validation_drift.mean(self.model)
+        better = drift <= self.settings.budget and task < self.progress.best_task
+        if better:
+            self.best = self.tuned.state()
+        first = self.progress.step == 0
+        self.progress = replace(
+            self.progress, valid_task=task, valid_drift=drift, waited=0 if better else self.progress.waited + 1,
+            best_task=task if better else self.progress.best_task,
+            best_drift=drift if better else self.progress.best_drift,
+            best_step=self.progress.step if better else self.progress.best_step,
+            first_task=task if first else self.progress.first_task,
+            seconds=self.progress.seconds + time.monotonic() - began,
+        )  # fmt: skip

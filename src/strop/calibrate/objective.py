@@ -1,0 +1,69 @@
+"""What calibration wants: answers that are likelier, and on ordinary prose the model that it was.
+
+    task     mean −log p(answer token), in nats
+    drift    mean over places in prose of KL(untouched ‖ sharpened), in nats a token
+
+The untouched model's log-probabilities are computed once, at every `STRIDE`-th place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from strop._checks import require
+from strop.tasks.answers import Packed, answer_loss
+
+STRIDE = 5
+"""Every fifth place of prose is compared: the rest says the same at five times the memory."""
+
+
+class Batch(Protocol):
+    """Something that a model can do better or worse."""
+
+    def loss(self, model: nn.Module) -> Tensor:
+        """Return the loss, with gradients."""
+        ...
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Questions with known answers."""
+
+    packed: Packed
+
+    def loss(self, model: nn.Module) -> Tensor:
+        """Mean negative log-likelihood of the answers' tokens."""
+        return answer_loss(model, self.packed)
+
+
+class Drift:
+    """How far a model has moved on some windows of prose, each [1, n], from what it was when this was made."""
+
+    @torch.no_grad()
+    def __init__(self, model: nn.Module, windows: Sequence[Tensor]) -> None:
+        require(len(windows) > 0, "windows must hold at least one window of prose", "none")
+        self.windows = list(windows)
+        self.reference = [_log_probabilities(model, ids) for ids in windows]
+
+    def of(self, model: nn.Module, index: int) -> Tensor:
+        """KL(untouched ‖ sharpened) on one window, counted round."""
+        at = index % len(self.windows)
+        before, now = self.reference[at], _log_probabilities(model, self.windows[at])
+        return (before.exp() * (before - now)).sum(-1).mean()
+
+    @torch.no_grad()
+    def mean(self, model: nn.Module) -> float:
+        """The mean over all windows."""
+        return sum(float(self.of(model, i)) for i in range(len(self.windows))) / len(self.windows)
+
+
+def _log_probabilities(model: nn.Module, ids: Tensor) -> Tensor:
+    places = torch.arange(STRIDE - 1, ids.shape[1], STRIDE)
+    out: Any = model(input_ids=ids, logits_to_keep=places, use_cache=False)
+    logits: Tensor = out.logits
+    return logits.float().log_softmax(-1)
