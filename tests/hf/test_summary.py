@@ -61,4 +61,5 @@ def test_the_sentence_counts_what_it_says() -> None:
     assert "at 512 tokens 2 of them" in text
     assert "and 3 cannot by theory" in text
     assert "1 keep their sharpness, 0 look at their neighbours and 1 rest on the first token." in text
+    assert "and by theory all still could;" in sentence("tiny", summarise(curve(-1.0, spread=20.0)))
     assert sentence("tiny", summarise(curve(0.0))).startswith("None of tiny's 1 heads goes blunt up to 512 tokens")

@@ -95,6 +95,14 @@ def run(request: Request, quiet: bool = False) -> tuple[Probed, Path]:
     return probed, report
 
 
+def demo(out: Path, runs: Path = Path("runs"), quiet: bool = False) -> list[str]:
+    """Probe SmolLM2 to 2,048 tokens, write its report to `out` and return the three most striking lines."""
+    from strop.report.probe import striking
+
+    probed, _ = run(Request("smollm2", lengths=(128, 256, 512, 1024, 2048), runs=runs, out=out), quiet)
+    return striking(probed.heads, probed.sentence)
+
+
 def _settings(config: object) -> Record:
     shown: Record = {name: str(value) for name, value in vars(config).items() if name != "lengths"}
     return {"model": shown.pop("model"), "lengths": ", ".join(map(str, vars(config)["lengths"])), **shown}

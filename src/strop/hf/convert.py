@@ -8,6 +8,7 @@ time; others wait for it.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
 import shutil
@@ -87,9 +88,13 @@ def quiet_transformers() -> Iterator[None]:
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
+    readers = importlib.import_module("transformers.modeling_gguf_pytorch_utils")
+    bar = vars(readers).get("tqdm")  # GGUF reading has a bar that asks nobody
+    vars(readers)["tqdm"] = lambda items, **_: items
     try:
         yield
     finally:
+        vars(readers)["tqdm"] = bar
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()

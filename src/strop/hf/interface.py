@@ -33,11 +33,9 @@ def switched(models: Iterable[nn.Module]) -> Iterator[None]:
     _register()
     taken = []
     try:
-        for model in models:
-            name = "strop" if getattr(model, "_supports_sdpa", False) else "strop_eager"
-            for config in _configs(model):
-                _take(config, name)
-                taken.append(config)
+        for config, name in (pair for model in models for pair in _names(model)):
+            _take(config, name)
+            taken.append(config)
         yield
     finally:
         for config in reversed(taken):
@@ -105,6 +103,13 @@ def _configs(model: nn.Module) -> list[Any]:
         found[id(config)] = config
         waiting += [getattr(config, name, None) for name in getattr(config, "sub_configs", ())]
     return list(found.values())
+
+
+def _names(model: nn.Module) -> list[tuple[Any, str]]:
+    """Every config with the name it must say: each sub-model by its own word on sdpa, the rest by the whole model's."""
+    own = {id(part.config): part for part in model.modules() if hasattr(part, "_supports_sdpa")}
+    deciding = [(config, own.get(id(config), model)) for config in _configs(model)]
+    return [(config, "strop" if getattr(part, "_supports_sdpa", False) else "strop_eager") for config, part in deciding]
 
 
 def _take(config: Any, name: str) -> None:

@@ -77,10 +77,13 @@ def sentence(model: str, heads: Sequence[Record]) -> str:
     typical = sorted(_number(head, "slope") for head in falling)[len(falling) // 2]
     blunt = sum(_number(head, "top_weight") < 0.5 for head in falling)
     cannot = sum(_number(head, "horizon") < n for head in heads)
+    theory = (
+        f"{cannot} cannot by theory, so small is the spread of their logits" if cannot else "by theory all still could"
+    )
     return (
         f"{len(falling)} of {model}'s {len(heads)} heads go blunt as the context grows: each doubling costs them "
         f"{100 * (1 - 2**typical):.0f} % of their top weight, at {n:,} tokens {blunt} of them put less than half their "
-        f"weight on any token, and {cannot} cannot by theory, so small is the spread of their logits; {rest}"
+        f"weight on any token, and {theory}; {rest}"
     )
 
 
