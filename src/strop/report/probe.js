@@ -5,7 +5,7 @@
   const byPlace = new Map(data.heads.map((head) => [`${head.layer}.${head.head}`, head]));
   const layers = Math.max(...data.heads.map((head) => head.layer)) + 1;
   const width = Math.max(...data.heads.map((head) => head.head)) + 1;
-  const classes = { sharp: 1, dispersing: 2, local: 6, sink: 5 };
+  const classes = { sharp: 1, dispersing: 2, local: 3, sink: 5 };
   const map = document.getElementById("map");
   const panel = document.getElementById("head");
   const metric = document.getElementById("metric");
@@ -144,7 +144,7 @@
     const entropy = along("entropy");
     const most = n.map((x, i) => [x, Math.log(curve.n_keys[i])]);
     const topTick = Math.ceil(Math.max(...most.map((point) => point[1])));
-    const weights = [["first_weight", "first token", "var(--series-5)"], ["recent_weight", "last 16 tokens", "var(--series-6)"], ["top_weight", "top weight", "var(--series-1)"]];
+    const weights = [["first_weight", "first token", "var(--series-5)"], ["recent_weight", "last 16 tokens", "var(--series-4)"], ["top_weight", "top weight", "var(--series-1)"]];
     return [
       plot({ title: "top weight, and what its spread allows", log: true, low, high: 1, ticks, area: [...ceiling, ...ahead, ...floor.slice().reverse()],
         curves: [
@@ -171,7 +171,7 @@
     }
     if (focus) cells.get(place).focus();
     const head = byPlace.get(place);
-    const key = element("p", { class: "where" }, `${head.name}. Blue: measured; green band: what Lemma 2.1 allows at its spread; ochre: first token, sky: last 16.`);
+    const key = element("p", { class: "where" }, `${head.name}. Blue: measured; green band: what Lemma 2.1 allows at its spread; ochre: first token, rose: last 16.`);
     const list = element("dl");
     for (const [name, words] of told) list.append(element("div", {}, element("dt", {}, words), element("dd", {}, head.text[name])));
     panel.replaceChildren(element("h3", {}, `Layer ${head.layer}, head ${head.head}`), key, element("div", { class: "plots" }, ...plots(data.curves[place])), list);
