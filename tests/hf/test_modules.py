@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from strop.hf import sharpened
+from strop.hf import observed, sharpened
 from strop.normalisers import AdaptiveTemperature, Softmax, Sparsemax
 from strop.sharpness import RowStats
 
@@ -107,6 +107,23 @@ def test_timm_like_attention_either_way(fused: bool) -> None:
     assert changed[0] > 1e-3
     assert changed[1:].max() < 1e-5
     assert [m.fused_attn for m in model] == [fused, fused]
+
+
+class Own(nn.Module):
+    """A user's module that calls torch's attention on whatever shape it is given."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return F.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+
+
+@pytest.mark.parametrize("shape", [(5, 8), (3, 5, 8), (2, 3, 5, 8), (2, 2, 3, 5, 8)])
+@pytest.mark.parametrize("masked", [False, True])
+def test_any_number_of_axes(shape: tuple[int, ...], masked: bool) -> None:
+    model, x = Own(), items(*shape)
+    mask = torch.ones(5, 5, dtype=torch.bool).tril() if masked else None
+    with sharpened(model, Softmax()), observed(model) as seen:
+        close(model(x, mask), F.scaled_dot_product_attention(x, x, x, attn_mask=mask))
+    assert len(seen.calls[0].numbers["entropy"]) == (3 if len(shape) > 3 else 1)
 
 
 def test_a_model_without_attention_is_refused() -> None:

@@ -46,8 +46,9 @@ def first_keys(call: Call) -> Tensor:
     start = torch.zeros(len(call.query), dtype=torch.long, device=call.query.device)
     if not isinstance(call.mask, Tensor):
         return start
-    mask = call.mask if call.mask.dtype == torch.bool else call.mask > torch.finfo(call.mask.dtype).min / 2
-    return start + mask.flatten(1, -2).any(1).long().argmax(-1)
+    mask = call.mask[(None,) * (4 - call.mask.ndim)]
+    keep = mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
+    return start + keep.flatten(1, -2).any(1).long().argmax(-1)
 
 
 def own_keys(call: Call, rows: Tensor) -> Tensor | None:

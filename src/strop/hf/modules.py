@@ -69,7 +69,7 @@ class _OurAttention(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         if func is F.scaled_dot_product_attention:
             self.last = _call(*args, **kwargs)
-            return attend(self.module, self.last)
+            return attend(self.module, self.last).reshape(*args[0].shape[:-1], -1)
         if func is _MULTI_HEAD:
             return self._multi_head(*args, **kwargs)
         return func(*args, **kwargs)
@@ -103,8 +103,22 @@ def _call(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Call:
+    if query.ndim != 4:
+        query, key, value, attn_mask = _four_dimensional(query, key, value, attn_mask)
     cross = query.shape[-2] != key.shape[-2] and not is_causal
     return Call(query, key, value, attn_mask, None, is_causal, scale, dropout=dropout_p, cross=cross)
+
+
+def _four_dimensional(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """[n, d] and [b, n, d] get one head; of more than four axes all but the last three become the batch."""
+    heads = 1 if query.ndim < 4 else query.shape[-3]
+    if mask is not None:
+        mask = mask.expand(*query.shape[:-1], key.shape[-2])
+        mask = mask.reshape(-1, heads, *mask.shape[-2:])
+    query, key, value = (x.reshape(-1, 1 if x.ndim < 4 else x.shape[-3], *x.shape[-2:]) for x in (query, key, value))
+    return query, key, value, mask
 
 
 def _take(module: nn.Module) -> None:
