@@ -17,7 +17,7 @@ def test_a_small_study_as_json_then_again_from_disk(tmp_path):
     once = invoke(*SMALL, "--workers", "1", "--out", str(tmp_path), "--json")
     assert once.exit_code == 0, once.output
     found = json.loads(once.stdout)
-    assert {row["rule"] for row in found["records"]} >= {"softmax", "adaptive", "train entropy", "hard"}
+    assert {row["rule"] for row in found["records"]} >= {"softmax", "adaptive", "train entropy", "calibrated", "hard"}
     assert all(0 <= row["accuracy"] <= 1 for row in found["records"])
     assert (tmp_path / "reproduce" / "report.html").stat().st_size > 10_000
     again = invoke(*SMALL, "--workers", "1", "--out", str(tmp_path))

@@ -74,8 +74,8 @@ def test_rules_only_sharpen_and_leave_training_sizes_alone():
         "train entropy",
         "log n",
         "1 + log",
-        "adaptive, floored",
         "power",
+        "calibrated",
     ]
     for name, rule in every.items():
         assert (rule(logits, RowStats.of(logits)) >= 1).all(), name

@@ -29,7 +29,7 @@ def test_a_study_has_every_row_at_every_size(finished):
     assert [g.name for g in found] == ["nearest", "nearest, weights averaged"]
     wanted = {
         "softmax", "adaptive", "adaptive, held", "refit", "train entropy", "log n", "1 + log", "power",
-        "adaptive, floored",
+        "calibrated",
         "oracle weight", "oracle any", "hard", "true maximum", HINDSIGHT,
     }  # fmt: skip
     for group in found:

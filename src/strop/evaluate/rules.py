@@ -7,8 +7,8 @@
     train entropy      whatever brings the row's entropy down to the mean entropy seen in training
     log n              log n / log 16                       entropy-invariant scaling, `strop.normalisers.LogN`
     1 + log            1 + log(n / 16)
-    adaptive, floored  the larger of adaptive and 1 + log: it neither saturates nor switches off
     power              (n / 16)^γ                           γ fitted on sizes up to 64; 1 up to 16 items
+    calibrated         the larger of adaptive and power     it neither saturates nor switches off
 
 `hard` (the top logit takes all) is β = ∞ and handled by the evaluator.
 """
@@ -53,12 +53,12 @@ def rules(fitted: Fitted) -> dict[str, Rule]:
         out["train entropy"] = lambda logits, stats: holding_entropy(logits, target)
     out["log n"] = _of(LogN(TRAINED_SIZE))
     out["1 + log"] = lambda logits, stats: 1.0 + _growth(stats).log()
-    out["adaptive, floored"] = lambda logits, stats: torch.maximum(
-        out["adaptive"](logits, stats), out["1 + log"](logits, stats)
-    )
     if fitted.gamma is not None:
         gamma = fitted.gamma
         out["power"] = lambda logits, stats: _growth(stats).pow(gamma)
+        out["calibrated"] = lambda logits, stats: torch.maximum(
+            out["adaptive"](logits, stats), out["power"](logits, stats)
+        )
     return out
 
 

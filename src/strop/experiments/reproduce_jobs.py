@@ -78,6 +78,7 @@ class EvaluateConfig:
     sizes: tuple[int, ...]
     sets: int
     fitted: Fitted
+    rules: tuple[str, ...]
     betas: tuple[float, ...] = BETAS
 
 
@@ -116,7 +117,8 @@ def run_evaluate(job: Job) -> list[Record]:
     """Evaluate one model at every size."""
     model, ref = _open(job)
     weights = digest(model.params.views)
-    config = EvaluateConfig(weights, ref.train.task, ref.train.seed, job.sizes, job.sets, job.fitted)
+    names = tuple(rules(job.fitted))
+    config = EvaluateConfig(weights, ref.train.task, ref.train.seed, job.sizes, job.sets, job.fitted, names)
     return _once(config, job, lambda meter: _evaluate(model, config, meter))
 
 

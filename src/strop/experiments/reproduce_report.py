@@ -146,7 +146,7 @@ def pictures(found: Sequence[Group], models: Sequence[ModelRef]) -> dict[str, Fi
         {g.name: [100 * v for v in _means(g, "right order, simulated")] for g in found},
         {g.name.replace(", ", ",\n"): _offsets(g) for g in found},
     )
-    shown = ("adaptive", "adaptive, held", "log n", "1 + log", "power", RECOMMENDED)
+    shown = ("adaptive", "adaptive, held", "log n", "1 + log", "train entropy", RECOMMENDED)
     betas = {rule: [_mean(first.beta[rule][n]) for n in sizes] for rule in shown if rule in first.beta}
     best = [best_constant(first, n)[0] for n in sizes]
     out["growth"] = draw.growth(sizes, betas, [128.0 if b == "hard" else float(b.split()[1]) for b in best])
@@ -154,7 +154,7 @@ def pictures(found: Sequence[Group], models: Sequence[ModelRef]) -> dict[str, Fi
 
 
 def _strips(model: ModelRef, group: Group, sizes: list[int]) -> dict[str, dict[int, Any]]:
-    every = rules(Fitted(train_entropy=float(str(group.fit["train entropy"]))))
+    every = rules(Fitted(gamma=float(str(group.fit["gamma"]))))
     chosen = {name: every[name] for name in ("softmax", "adaptive", RECOMMENDED)}
     found = strips(model.load(), model.train.task, sizes, chosen)
     return {name: {n: weights.numpy() for n, weights in at.items()} for name, at in found.items()}

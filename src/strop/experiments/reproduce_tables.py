@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from strop.experiments.reproduce_settings import PUBLISHED, SETTINGS, SIZES
 from strop.records import Record
 
-RECOMMENDED = "train entropy"
+RECOMMENDED = "calibrated"
 HINDSIGHT = "best single β, hindsight"
 
 
