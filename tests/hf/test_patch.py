@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import AbstractContextManager
 
 import pytest
 import torch
@@ -185,6 +186,24 @@ def test_a_mapping_from_names_and_patterns() -> None:
         close(logits(model, inputs), by_number)
     with sharpened(model, {"*.1.*": Softmax(3.0)}):
         close(logits(model, inputs), by_number)
+
+
+def test_an_edge_puts_itself_in() -> None:
+    model, inputs = families.model("llama"), families.inputs("llama")
+
+    class Edge:
+        def applied(self, model: nn.Module) -> AbstractContextManager[nn.Module]:
+            return sharpened(model, {"*.1.*": Softmax(3.0)})
+
+    with sharpened(model, Softmax(3.0), layers=[1]):
+        expected = logits(model, inputs)
+    with sharpened(model, Edge()):
+        close(logits(model, inputs), expected)
+    with (
+        pytest.raises(ValueError, match="layers and heads must be left out with an edge"),
+        sharpened(model, Edge(), [0]),
+    ):
+        pass
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt_oss", "t5"])

@@ -16,7 +16,8 @@ model must never be made worse silently.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Protocol, runtime_checkable
 
 from torch import nn
 
@@ -27,26 +28,41 @@ from strop.hf.modules import rerouted
 from strop.hf.sites import Sites, owners, sites
 from strop.normalisers import Normaliser, by_name
 
+
+@runtime_checkable
+class Applicable(Protocol):
+    """What knows by itself how to be put into a model, as a calibrated edge does."""
+
+    def applied(self, model: nn.Module) -> AbstractContextManager[object]:
+        """Return the block in which the model has it."""
+
+
 Normalisers = Normaliser | str | Mapping[str, Normaliser]
 
 
 @contextmanager
 def sharpened(
     model: nn.Module,
-    normaliser: Normalisers,
+    normaliser: Normalisers | Applicable,
     layers: Sequence[int | str] | None = None,
     heads: Sequence[int] | None = None,
 ) -> Iterator[nn.Module]:
     """Use `normaliser` in the attention of `model` inside the block, on all layers and heads or on those named.
 
-    `normaliser` is a normaliser, its short name, or a mapping from module names (or patterns) to normalisers.
-    `layers` holds numbers, names or patterns of attention modules; `heads` numbers of query heads. Blocks
-    nest: the inner one wins where both name a head. Attention weights are not returned while patched
-    (`output_attentions` gives None, as with sdpa).
+    `normaliser` is a normaliser, its short name, a calibrated edge, or a mapping from module names (or
+    patterns) to normalisers. `layers` holds numbers, names or patterns of attention modules; `heads` numbers
+    of query heads. Blocks nest: the inner one wins where both name a head. Attention weights are not returned
+    while patched (`output_attentions` gives none, as with sdpa).
 
     On pretrained language models the paper's polynomial on every head does harm (see the module's docstring):
     calibrate instead.
     """
+    if isinstance(normaliser, Applicable):
+        require(layers is None and heads is None, "layers and heads must be left out with an edge", (layers, heads),
+                "An edge names its heads itself")  # fmt: skip
+        with normaliser.applied(model):
+            yield model
+        return
     found = sites(model)
     frame = Frame({m: n for n, m in found.all.items()}, _choices(found, normaliser, layers, heads))
     with patched(model, found, frame):
