@@ -46,15 +46,16 @@ def test_encoder_in_eval_mode_is_reached_past_its_fast_path(norm_first: bool, pa
 
 @pytest.mark.parametrize("batch_first", [False, True])
 @pytest.mark.parametrize("need_weights", [False, True])
-def test_multihead_attention_and_its_weights(batch_first: bool, need_weights: bool) -> None:
+@pytest.mark.parametrize("average", [False, True])
+def test_multihead_attention_and_its_weights(batch_first: bool, need_weights: bool, average: bool) -> None:
     torch.manual_seed(0)
     model = nn.MultiheadAttention(16, 4, batch_first=batch_first, add_bias_kv=True, kdim=8, vdim=12).eval()
     q, k, v = items(2, 5, 16), items(2, 7, 8), items(2, 7, 12)
     q, k, v = (q, k, v) if batch_first else (q.transpose(0, 1), k.transpose(0, 1), v.transpose(0, 1))
     mask = torch.ones(5, 7, dtype=torch.bool).triu(3)
-    out, weights = model(q, k, v, attn_mask=mask, need_weights=True, average_attn_weights=False)
+    out, weights = model(q, k, v, attn_mask=mask, need_weights=True, average_attn_weights=average)
     with sharpened(model, Softmax()):
-        ours, our_weights = model(q, k, v, attn_mask=mask, need_weights=need_weights, average_attn_weights=False)
+        ours, our_weights = model(q, k, v, attn_mask=mask, need_weights=need_weights, average_attn_weights=average)
     close(ours, out)
     assert need_weights or our_weights is None
     if need_weights:

@@ -78,7 +78,7 @@ class _OurAttention(TorchFunctionMode):
         self, *args: Any, need_weights: bool = True, average_attn_weights: bool = True, **kwargs: Any
     ) -> Any:
         with self:  # torch takes a mode away while it answers; the body needs it again
-            out, _ = _MULTI_HEAD_BODY(*args, need_weights=False, **_without_hint(kwargs))
+            out, _ = _MULTI_HEAD_BODY(*args, need_weights=False, **kwargs)
         if not need_weights:
             return out, None
         assert self.last is not None
@@ -86,11 +86,6 @@ class _OurAttention(TorchFunctionMode):
         weights = dense_weights(self.last, normaliser)
         weights = weights.mean(1) if average_attn_weights else weights
         return out, weights if args[0].dim() == 3 else weights.squeeze(0)
-
-
-def _without_hint(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Drop `is_causal` where a mask says the same: it is a hint, and torch would then forget the mask."""
-    return kwargs | {"is_causal": False} if kwargs.get("attn_mask") is not None else kwargs
 
 
 def _call(
