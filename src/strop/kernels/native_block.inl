@@ -197,7 +197,7 @@ static void one_pass_block(Unit &u, Group &g, Floats key, Floats value, int64_t 
     move_top(a, g);
     if (raw_weights(a)) weigh<true>(g, g.s, keys, u.p);
     else weigh<false>(g, g.s, keys, u.p);
-    values_block(u.p, value, keys, a.dv, g.ot);
+    values_block(u.p, value, u.p, keys, a.dv, g.ot);
 }
 
 static void first_pass(Unit &u, Group &g, Floats key, int64_t j) {
@@ -215,8 +215,7 @@ static void second_pass(Unit &u, Group &g, Floats value, int64_t j) {
     int64_t keys = keys_in_block(u.a, g, j);
     if (u.a.kind == KIND_SOFTMAX) weigh<false>(g, g.s + j * LANES, keys, u.p);
     else threshold_weights(u.a.kind, g.top, g.beta, g.total, g.s + j * LANES, keys, u.p);
-    if (j > 0) for (int64_t i = 0; i < BLOCK_KEYS * LANES; i += 16) __builtin_prefetch(g.s + (j - BLOCK_KEYS) * LANES + i, 0, 2);
-    values_block(u.p, value, keys, u.a.dv, g.ot);
+    values_block(u.p, value, g.s + larger(0, j - BLOCK_KEYS) * LANES, keys, u.a.dv, g.ot);
 }
 
 // After the first pass: β from the entropy (base-2 sums give H/ln 2), or the threshold.

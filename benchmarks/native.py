@@ -1,0 +1,222 @@
+"""Time the native kernel against torch's own attention, print ratios and keep them.
+
+    python benchmarks/native.py                      # everything: a few minutes on a quiet machine
+    python benchmarks/native.py --only decode        # one part: prefill, decode, entmax, growth, levels, memory
+    python benchmarks/native.py --table              # write the kept results into docs/native.md again
+
+Calls alternate in one process, and a ratio is one of medians. One thread is timed in CPU seconds of the process, which
+other programs disturb less and which equal wall-clock seconds on a quiet machine; two threads are timed by the clock.
+Results go to benchmarks/results/native.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+import strop
+from strop.kernels import native
+from strop.kernels.mask import Mask
+
+RESULTS = Path(__file__).parent / "results" / "native.json"
+PAGE = Path(__file__).parent.parent / "docs" / "native.md"
+PARTS = ("prefill", "decode", "entmax", "growth", "levels", "memory")
+ADAPTIVE, PLAIN = strop.AdaptiveTemperature(), strop.Softmax()
+
+
+def call(q, k, v, causal=False, rule=ADAPTIVE, stats=False, level=None):
+    """Run the kernel itself."""
+    return native.run(
+        q, k, v, Mask(diagonal=0 if causal else None), scale=q.shape[-1] ** -0.5, normaliser=rule, softcap=None,
+        dropout_p=0.0, return_stats=stats, level=level,
+    )  # fmt: skip
+
+
+def alternate(functions: dict[str, Callable[[], object]], seconds: float, least: int = 3) -> dict[str, float]:
+    """Median seconds of each, called in turn for about `seconds` and at least `least` times, after one warm-up."""
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+    taken: dict[str, list[float]] = {name: [] for name in functions}
+    for function in functions.values():
+        function()
+    stop = time.perf_counter() + seconds
+    while time.perf_counter() < stop or len(next(iter(taken.values()))) < least:
+        for name, function in functions.items():
+            start = clock()
+            function()
+            taken[name].append(clock() - start)
+    return {name: statistics.median(times) for name, times in taken.items()}
+
+
+def tensors(n_q: int, n_k: int, d: int, heads: int) -> list[torch.Tensor]:
+    """Query, key and value of one batch."""
+    draw = torch.Generator().manual_seed(n_k + d)
+    return [torch.randn(1, heads, n, d, generator=draw) for n in (n_q, n_k, n_k)]
+
+
+def prefill(threads: int) -> Iterator[dict[str, object]]:
+    """Adaptive temperature, and plain softmax with statistics, against torch's plain attention."""
+    for d in (64, 128):
+        for n, heads in ((256, 8), (1024, 8), (4096, 2), (16384, threads)):
+            for causal in (False, True):
+                q, k, v = tensors(n, n, d, heads)
+                took = alternate(
+                    {
+                        "torch": lambda: F.scaled_dot_product_attention(q, k, v, is_causal=causal),  # noqa: B023
+                        "adaptive": lambda: call(q, k, v, causal),  # noqa: B023
+                        "statistics": lambda: call(q, k, v, causal, PLAIN, True),  # noqa: B023
+                    },
+                    4.0,
+                )
+                work = 4e-9 * n * n * d * heads / (2 if causal else 1)
+                yield {
+                    "d": d, "n": n, "heads": heads, "causal": causal, "torch_ms": 1e3 * took["torch"],
+                    "adaptive_ratio": took["adaptive"] / took["torch"],
+                    "statistics_ratio": took["statistics"] / took["torch"],
+                    "torch_gflops": work / took["torch"], "adaptive_gflops": work / took["adaptive"],
+                }  # fmt: skip
+
+
+def decode(threads: int) -> Iterator[dict[str, object]]:
+    """One query a head against a long cache, and the time of reading that cache once."""
+    for n in (4096, 16384, 65536):
+        q, k, v = tensors(1, n, 128, 8)
+        took = alternate(
+            {
+                "torch": lambda: F.scaled_dot_product_attention(q, k, v),  # noqa: B023
+                "native": lambda: call(q, k, v),  # noqa: B023
+                "read": lambda: (k.sum(), v.sum()),  # noqa: B023
+            },
+            4.0,
+        )
+        gigabytes = 2 * k.numel() * 4 / 1e9
+        yield {
+            "n": n, "torch_ms": 1e3 * took["torch"], "ratio": took["native"] / took["torch"],
+            "read_ratio": took["read"] / took["torch"], "gigabytes_per_second": gigabytes / took["native"],
+        }  # fmt: skip
+
+
+def entmax(threads: int) -> Iterator[dict[str, object]]:
+    """1.5-entmax attention against the PyPI package on the score matrix."""
+    from entmax import entmax15
+
+    q, k, v = tensors(4096, 4096, 64, 1)
+    rule = strop.Entmax15()
+    took = alternate(
+        {
+            "package": lambda: entmax15(q @ k.mT * q.shape[-1] ** -0.5, dim=-1) @ v,
+            "native": lambda: call(q, k, v, rule=rule),
+        },
+        5.0,
+    )
+    yield {"n": 4096, "package_ms": 1e3 * took["package"], "times_faster": took["package"] / took["native"]}
+
+
+def growth(threads: int) -> Iterator[dict[str, object]]:
+    """How much longer n = 16384 takes than n = 2048, a head."""
+    for d in (64, 128):
+        seconds = {}
+        for n, heads in ((2048, 4), (16384, 1)):
+            q, k, v = tensors(n, n, d, heads)
+            calls = {"torch": lambda: F.scaled_dot_product_attention(q, k, v), "native": lambda: call(q, k, v)}  # noqa: B023
+            seconds[n] = {name: took / heads for name, took in alternate(calls, 4.0).items()}
+        yield {"d": d, **{name: seconds[16384][name] / seconds[2048][name] for name in ("torch", "native")}}
+
+
+def levels(threads: int) -> Iterator[dict[str, object]]:
+    """Each instruction set, and a large matrix product as the limit."""
+    q, k, v = tensors(1024, 1024, 128, 8)
+    a = torch.randn(2048, 2048)
+    functions = {level: (lambda level=level: call(q, k, v, level=level)) for level in native.status().levels}
+    limits = {"sgemm 2048": lambda: a @ a, "torch": lambda: F.scaled_dot_product_attention(q, k, v)}
+    took = alternate({**functions, **limits}, 5.0)
+    work = 4e-9 * 1024 * 1024 * 128 * 8
+    for name, seconds in took.items():
+        yield {"name": name, "gflops": (2e-9 * 2048**3 if name.startswith("sgemm") else work) / seconds}
+
+
+def memory(threads: int) -> Iterator[dict[str, object]]:
+    """Working memory at n = 65,536 beyond inputs and outputs, as the peak of a fresh process grows."""
+    program = [sys.executable, __file__, "--peak", str(threads)]
+    found = subprocess.run(program, capture_output=True, text=True, check=True).stdout
+    yield {"n": 65536, "d": 64, "megabytes_a_thread": float(found) / threads}
+
+
+def peak(threads: int) -> float:
+    """Megabytes by which one causal call at n = 65,536 raises the peak, less its output."""
+    torch.set_num_threads(threads)
+    q, k, v = (torch.randn(1, threads, 65536, 64) for _ in range(3))
+    call(q[:, :, :64], k[:, :, :64], v[:, :, :64])
+    Path("/proc/self/clear_refs").write_text("5")  # from here on the peak counts anew
+    before = _kilobytes("VmRSS")
+    out, _ = call(q, k, v, causal=True)
+    return (_kilobytes("VmHWM") - before) / 1024 - out.numel() * 4 / 2**20
+
+
+def _kilobytes(field: str) -> int:
+    return next(int(line.split()[1]) for line in _lines("/proc/self/status") if line.startswith(field))
+
+
+def machine() -> dict[str, object]:
+    """What the numbers were taken on."""
+    cpu = next(
+        (x.split(":")[1].strip() for x in _lines("/proc/cpuinfo") if x.startswith("model name")), platform.machine()
+    )
+    return {"cpu": cpu, "cores": os.cpu_count(), "instruction_set": native.status().level, "torch": torch.__version__}
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines() if Path(path).exists() else []
+
+
+def save(results: dict[str, object]) -> None:
+    """Write the file whole or not at all."""
+    RESULTS.parent.mkdir(exist_ok=True)
+    new = RESULTS.with_suffix(".new")
+    new.write_text(json.dumps(results, indent=1) + "\n")
+    os.replace(new, RESULTS)
+
+
+def _shown(name: str, value: object) -> str:
+    return f"{name}={value:.3g}" if isinstance(value, float) else f"{name}={value}"
+
+
+def main() -> None:
+    """Read arguments and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=PARTS, action="append")
+    parser.add_argument("--threads", type=int, action="append", help="default: 1 and 2")
+    parser.add_argument("--table", action="store_true", help="only write docs/native.md from the kept results")
+    parser.add_argument("--peak", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.peak:
+        print(peak(options.peak))
+        return
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for threads in [] if options.table else options.threads or [1, 2]:
+        torch.set_num_threads(threads)
+        for part in options.only or PARTS:
+            rows = []
+            for row in globals()[part](threads):
+                print(part, f"threads={threads}", *(_shown(*item) for item in row.items()), flush=True)
+                rows.append(row)
+            results.setdefault(part, {})[str(threads)] = rows
+            results["machine"] = machine()
+            save(results)
+    from native_table import write
+
+    write(results, PAGE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""The results of benchmarks/native.py as Markdown, printed and put between two marks of docs/native.md."""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+START, END = "<!-- measured: start (make bench-native) -->", "<!-- measured: end -->"
+
+
+def write(results: dict[str, Any], page: Path) -> None:
+    """Print the tables and replace those of the page."""
+    text = "\n".join(tables(results))
+    print(text)
+    if not page.exists() or START not in page.read_text():
+        return
+    before, rest = page.read_text().split(START)
+    new = page.with_suffix(".new")
+    new.write_text(f"{before}{START}\n{text}\n{END}{rest.split(END)[1]}")
+    os.replace(new, page)
+
+
+def tables(results: dict[str, Any]) -> Iterator[str]:
+    """Yield all lines."""
+    machine = results["machine"]
+    yield f"{machine['cpu']}, {machine['cores']} cores, {machine['instruction_set']}, torch {machine['torch']}.\n"
+    yield "| case | bar | one thread | two threads |\n|---|---|---|---|"
+    for name, bar, cell in _summary(results):
+        one, two = (cell(threads) if _has(results, threads) else "–" for threads in ("1", "2"))
+        yield f"| {name} | {bar} | {one} | {two} |"
+    yield ""
+    yield "| d | n | heads | | torch ms | torch GFLOP/s | adaptive GFLOP/s | adaptive ÷ torch | with statistics ÷ torch |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for row in results.get("prefill", {}).get("1", []):
+        yield (
+            f"| {row['d']} | {row['n']} | {row['heads']} | {'causal' if row['causal'] else 'full'} | {row['torch_ms']:.1f} "
+            f"| {row['torch_gflops']:.0f} | {row['adaptive_gflops']:.0f} | {row['adaptive_ratio']:.2f} "
+            f"| {row['statistics_ratio']:.2f} |"
+        )
+    yield "\nOne thread. GFLOP/s count the two matrix products of the visible half only where causal."
+
+
+def _has(results: dict[str, Any], threads: str) -> bool:
+    return all(
+        threads in results.get(part, {}) for part in ("prefill", "decode", "entmax", "growth", "memory", "levels")
+    )
+
+
+def _geometric(rows: list[dict[str, float]], key: str) -> float:
+    return math.exp(statistics.fmean(math.log(row[key]) for row in rows))
+
+
+def _summary(results: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    def rows(part: str, threads: str) -> list[dict[str, float]]:
+        return results[part][threads]
+
+    def spread(key: str) -> Any:
+        return lambda t: (
+            f"{_geometric(rows('prefill', t), key):.2f} ({min(r[key] for r in rows('prefill', t)):.2f}–"
+            f"{max(r[key] for r in rows('prefill', t)):.2f})"
+        )
+
+    yield "adaptive ÷ torch plain, geometric mean (range)", "≤ 0.95, none above 1.10", spread("adaptive_ratio")
+    yield "plain softmax with statistics ÷ torch plain", "≤ 0.9", spread("statistics_ratio")
+    yield (
+        "decode ÷ torch, n = 4096, 16384, 65536", "≤ 0.6 each",
+        lambda t: ", ".join(f"{r['ratio']:.2f}" for r in rows("decode", t)),
+    )  # fmt: skip
+    yield (
+        "reading the cache once ÷ torch (the limit)", "",
+        lambda t: ", ".join(f"{r['read_ratio']:.2f}" for r in rows("decode", t)),
+    )  # fmt: skip
+    yield (
+        "1.5-entmax, times faster than PyPI entmax, n = 4096",
+        "≥ 5",
+        lambda t: f"{rows('entmax', t)[0]['times_faster']:.1f}",
+    )
+    yield (
+        "working memory at n = 65,536, MB a thread",
+        "≤ 64",
+        lambda t: f"{rows('memory', t)[0]['megabytes_a_thread']:.1f}",
+    )
+    yield (
+        "time at n = 16384 ÷ time at 2048, native and torch (d = 64; 128)", "native ≤ torch",
+        lambda t: "; ".join(f"{r['native']:.0f} and {r['torch']:.0f}" for r in rows("growth", t)),
+    )  # fmt: skip
+    yield (
+        "GFLOP/s by instruction set (n = 1024, d = 128), sgemm, torch", "",
+        lambda t: ", ".join(f"{r['name']} {r['gflops']:.0f}" for r in rows("levels", t)),
+    )  # fmt: skip
