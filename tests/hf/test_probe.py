@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 from hf import families
 
 from strop import records
@@ -37,6 +38,13 @@ def test_a_causal_models_shorter_pass_is_a_prefix_of_its_longer_one() -> None:
     other = torch.cat([tokens[:, :32], families.ids(1, 32, seed=9)], 1)
     a, b = (measure_lengths(model, {32: {"input_ids": t[:, :32]}}) for t in (tokens, other))
     assert a == b
+
+
+def test_a_module_that_runs_twice_is_two_layers() -> None:
+    settings = families.COMMON | {"embedding_size": 16}
+    model = transformers.AlbertModel(transformers.AlbertConfig(**settings)).eval()
+    found = probe(model, inputs())
+    assert [(head["layer"], head["head"]) for head in found.heads] == [(i, j) for i in (0, 1) for j in range(4)]
 
 
 def test_an_interrupted_probe_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
