@@ -49,7 +49,7 @@ def bake(edge: Edge, model: nn.Module) -> nn.Module:
         for name, scales in edge.outputs.items():
             _fold_output(modules[name], 1.0 + scales, name)
         _compare(_logits(model, ids), wanted)
-    except BakeError:
+    except BaseException:
         for module, state in zip(touched, before, strict=True):
             module.load_state_dict(state)
         raise
@@ -85,7 +85,7 @@ def _fold_query(module: nn.Module, betas: Tensor, name: str) -> None:
     same = bool(torch.isclose(betas, betas[0], rtol=1e-6).all())
     actual = f"β from {float(betas.min()):.3g} to {float(betas.max()):.3g}"
     require(same, rule, actual, "Use strop.sharpened instead", BakeError)
-    about_one = "Gemma" in type(norm).__name__  # Gemma's norms multiply by 1 + weight
+    about_one = float("Gemma" in type(norm).__name__)  # Gemma's norms multiply by 1 + weight
     weight.copy_((weight + about_one) * betas[0] - about_one)
 
 

@@ -47,6 +47,13 @@ class Edge:
         """Whether β depends on nothing but the head."""
         return form(self.form).bakeable
 
+    @property
+    def digest(self) -> str:
+        """A short checksum of the numbers and the form."""
+        from strop.calibrate.edge_file import digest_of
+
+        return digest_of({"numbers": self.numbers, "outputs": self.outputs}, self.form)
+
     def normalisers(self) -> dict[str, Form]:
         """Return attention module → normaliser."""
         kind = form(self.form)

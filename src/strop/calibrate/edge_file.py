@@ -2,7 +2,7 @@
 
 Tensors: `<module>.numbers` [heads, count] for every attention module (forms.py says what they mean), and
 `<module>.outputs` [heads] where outputs are scaled. Metadata: JSON under the key `strop.edge` with the format, the
-form, the modules in the model's order, the model's architecture and fingerprint, how the edge was made, its figures, and
+form, the modules in the model's order, its architecture and fingerprint, how the edge was made, its figures, and
 a SHA-256 over all of that and the tensors. A file that is damaged, cut off, foreign or of a newer format is refused.
 """
 
@@ -36,11 +36,7 @@ def write(path: Path, about: Mapping[str, Any], halves: Mapping[str, Mapping[str
     """Write an edge, atomically."""
     from safetensors.torch import save_file
 
-    tensors = {
-        f"{name}.{half}": tensor.detach().float().cpu().contiguous()
-        for half, named in halves.items()
-        for name, tensor in named.items()
-    }
+    tensors = _flat(halves)
     whole = json.loads(_text({"format": FORMAT, **about}))
     with atomic_path(path) as temporary:
         save_file(tensors, temporary, metadata={KEY: _text(whole | {"sha256": _digest(whole, tensors)})})
@@ -94,6 +90,19 @@ def _about(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
     rule = f"{path} must have format {FORMAT} or older"
     require(number <= FORMAT, rule, f"{number}: a newer strop wrote it", "Update strop", EdgeFileError)
     return about
+
+
+def digest_of(halves: Mapping[str, Mapping[str, Tensor]], form: str) -> str:
+    """Return a short checksum of an edge's numbers and form, whatever its figures say."""
+    return _digest({"form": form}, _flat(halves))[:16]
+
+
+def _flat(halves: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    return {
+        f"{name}.{half}": tensor.detach().float().cpu().contiguous()
+        for half, named in halves.items()
+        for name, tensor in named.items()
+    }
 
 
 def _digest(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:

@@ -2,13 +2,15 @@
 
     minimise  task + λ·drift,     λ rises while the drift is above the budget and falls while it is below
 
-Every few steps both are measured on a validation split. The numbers kept are those with the best validated task among
+Every few steps both are measured on a validation split, and where the drift is beyond the budget also at the point
+on the way back to the start at which it should be within. The numbers kept are those with the best validated task among
 all whose validated drift is within the budget. Those of the start, an edge that does nothing, are always within it, so
 a calibration that finds nothing leaves the model as it was.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -52,8 +54,11 @@ class Settings:
 LAMBDA = (2.0, 20.0, 500.0)
 """The smallest, the first and the largest weight of drift."""
 
-PACE = 1.25
-"""Most by which λ changes in a step."""
+PACE = (0.95, 1.25)
+"""Least and most by which λ is multiplied in a step: it rises faster than it falls, since drift comes late."""
+
+BACK = 0.95
+"""How much closer than the estimate to go back, since the square is an estimate."""
 
 
 def calibrate(
@@ -126,30 +131,44 @@ class _Descent:
             torch.autograd.backward(task)  # before the drift, so that one graph is in memory at a time
             drift = self.drift.of(self.model, step)
             torch.autograd.backward(self.progress.weight * drift)
+        task, drift = task.detach(), drift.detach()
         self.adam.step()
         self.tuned.shrink(rate * settings.sparsity)
-        ratio = min(max(float(drift) / settings.budget, 1.0 / PACE), PACE)
+        ratio = min(max(float(drift) / settings.budget, PACE[0]), PACE[1])
         self.progress = replace(
             self.progress, step=step + 1, task=float(task), drift=float(drift),
             weight=min(max(self.progress.weight * ratio, LAMBDA[0]), LAMBDA[2]),
             seconds=self.progress.seconds + time.monotonic() - began,
         )  # fmt: skip
 
-    @torch.no_grad()
     def _validate(self) -> None:
+        """Measure where we are and, if that is beyond the budget, the way back to where the budget allows."""
         began = time.monotonic()
+        task, drift = self._measured()
+        found = [(task, drift, self.tuned.state())]
+        if drift > self.settings.budget:
+            here = self.tuned.state()
+            back = BACK * math.sqrt(self.settings.budget / drift)  # drift grows as the square of the numbers
+            self.tuned.restore([back * numbers for numbers in here])
+            found.append((*self._measured(), self.tuned.state()))
+            self.tuned.restore(here)
+        self.progress = replace(
+            self.progress, valid_task=task, valid_drift=drift,
+            first_task=task if self.progress.step == 0 else self.progress.first_task,
+        )  # fmt: skip
+        self._keep(found)
+        self.progress = replace(self.progress, seconds=self.progress.seconds + time.monotonic() - began)
+
+    @torch.no_grad()
+    def _measured(self) -> tuple[float, float]:
         with self.tuned.on(self.model):
             task = sum(float(batch.loss(self.model)) for batch in self.validation) / len(self.validation)
-            drift = self.validation_drift.mean(self.model)
-        better = drift <= self.settings.budget and task < self.progress.best_task
-        if better:
-            self.best = self.tuned.state()
-        first = self.progress.step == 0
-        self.progress = replace(
-            self.progress, valid_task=task, valid_drift=drift, waited=0 if better else self.progress.waited + 1,
-            best_task=task if better else self.progress.best_task,
-            best_drift=drift if better else self.progress.best_drift,
-            best_step=self.progress.step if better else self.progress.best_step,
-            first_task=task if first else self.progress.first_task,
-            seconds=self.progress.seconds + time.monotonic() - began,
-        )  # fmt: skip
+            return task, self.validation_drift.mean(self.model)
+
+    def _keep(self, found: list[tuple[float, float, list[Tensor]]]) -> None:
+        within = [one for one in found if one[1] <= self.settings.budget and one[0] < self.progress.best_task]
+        if not within:
+            self.progress = replace(self.progress, waited=self.progress.waited + 1)
+            return
+        task, drift, self.best = min(within, key=lambda one: one[0])
+        self.progress = replace(self.progress, best_task=task, best_drift=drift, best_step=self.progress.step, waited=0)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from strop._checks import require
-from strop.tasks.answers import Packed, answer_loss
+from strop.tasks.answers import Encoded, answer_loss
 
 STRIDE = 5
 """Every fifth place of prose is compared: the rest says the same at five times the memory."""
@@ -34,11 +34,11 @@ class Batch(Protocol):
 class Answers:
     """Questions with known answers."""
 
-    packed: Packed
+    passages: Sequence[Encoded]
 
     def loss(self, model: nn.Module) -> Tensor:
         """Mean negative log-likelihood of the answers' tokens."""
-        return answer_loss(model, self.packed)
+        return answer_loss(model, self.passages)
 
 
 class Drift:

@@ -28,7 +28,7 @@ def answer(
     """Return a record for every question: whether it was answered exactly, and how likely the answer was."""
     rows: list[Record] = []
     for i, passage in enumerate(passages):
-        found = answers(model, reader, passage)
+        found = answers(model, reader.encode(passage))
         kind: Record = {"task": name, "phrasing": passage.phrasing, "size": passage.size, "passage": i}
         rows += [
             {**kind, "question": j, "exact": one.exact, "nats": -one.log_likelihood / one.tokens}

@@ -20,6 +20,7 @@ import torch
 from torch import Generator
 
 from strop._checks import require, require_known
+from strop.records.errors import told_plainly
 
 T = TypeVar("T")
 
@@ -96,12 +97,18 @@ def seen(task: TextTask) -> tuple[str, ...]:
 
 def read_jsonl(path: Path) -> list[Passage]:
     """Read a user's task: a line {"prompt": …, "answer": …} each, with an optional "size" and "context" before it."""
-    try:
-        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} must be UTF-8 text, got other bytes. Convert it first.") from error
+    lines = [line for line in read_utf8(path).splitlines() if line.strip()]
     require(bool(lines), f"{path} must hold prompts", "an empty file")
     return [_passage(line, f"{path.name} line {i + 1}") for i, line in enumerate(lines)]
+
+
+def read_utf8(path: Path) -> str:
+    """Read a user's text, or say what is wrong with it."""
+    try:
+        with told_plainly(path):
+            return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} must be UTF-8 text, got other bytes. Convert it first.") from error
 
 
 def _passage(line: str, place: str) -> Passage:

@@ -18,14 +18,15 @@ from torch import Tensor
 
 from strop._checks import require
 from strop.tasks.answers import Reader
+from strop.tasks.passages import read_utf8
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
 
-def prose(split: Split, path: Path | None = None) -> str:
+def prose(split: Split, path: str | None = None) -> str:
     """Return one part of the text."""
-    return _topics(split) if path is None else _thirds(path)[SPLITS.index(split)]
+    return _topics(split) if path is None else _thirds(Path(path))[SPLITS.index(split)]
 
 
 def windows(reader: Reader, text: str, length: int, count: int) -> Tensor:
@@ -63,10 +64,7 @@ def _paragraphs(topic: str) -> list[str]:
 
 
 def _thirds(path: Path) -> tuple[str, str, str]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} must be UTF-8 text, got other bytes. Convert it first.") from error
+    text = read_utf8(path)
     third = len(text) // 3
     require(third > 0, f"{path} must hold words", "an empty file")
     return text[:third], text[third : 2 * third], text[2 * third :]

@@ -1,0 +1,94 @@
+"""What a calibration is fed: prompts, prose and the two splits, all from a seed.
+
+recall, maximum, …   a built-in task: sizes drawn between two bounds, phrasings taken in turn, held-out ones never
+a JSONL file         a user's prompts and answers; every fifth goes to validation
+text                 no answers at all: the end of long texts (label_free.py)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from strop._checks import require
+from strop.calibrate.objective import Answers, Batch
+from strop.tasks.answers import Reader
+from strop.tasks.catalogue import generator_of, task_named
+from strop.tasks.passages import Passage, read_jsonl, sample, seen
+from strop.tasks.prose import Split, checksum, prose, windows
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Which data; sizes are inclusive bounds, `length` and `windows` are of prose."""
+
+    task: str = "recall"
+    sizes: tuple[int, int] = (8, 24)
+    phrasings: tuple[str, ...] = ()
+    questions: int = 8
+    seed: int = 0
+    data: str | None = None
+    prose: str | None = None
+    length: int = 192
+    windows: int = 8
+
+    def __post_init__(self) -> None:
+        low, high = self.sizes
+        require(1 <= low <= high, "sizes must be two bounds, the smaller first", self.sizes)
+        require(self.questions >= 1 and self.windows >= 1, "questions and windows must be at least 1", 0)
+
+    def batches(self, reader: Reader, steps: int) -> list[Batch]:
+        """Return a batch for every step: one passage each."""
+        chosen = self._phrasings() if self.data is None else ()
+        passages = self._drawn("train", steps, chosen) if self.data is None else self._own()[0]
+        return [Answers([reader.encode(passage)]) for passage in passages]
+
+    def validation(self, reader: Reader) -> list[Batch]:
+        """Return the batches to stop by: each phrasing once at the largest size, or a fifth of a user's prompts."""
+        if self.data is not None:
+            return [Answers([reader.encode(passage)]) for passage in self._own()[1]]
+        task, draw = task_named(self.task), generator_of("validation", self.seed)
+        return [
+            Answers([reader.encode(passage)])
+            for phrasing in self._phrasings()
+            for passage in sample(task, 1, self.sizes[1], [phrasing], draw, self.questions)
+        ]
+
+    def prose_windows(self, reader: Reader, split: Split) -> list[Tensor]:
+        """Return windows [1, length] of prose; those of validation are longer by a third, and half as many."""
+        longer = split == "validation"
+        length, count = (self.length * 4 // 3, max(1, self.windows // 2)) if longer else (self.length, self.windows)
+        return list(windows(reader, prose(split, self.prose), length, count).split(1))
+
+    def checksum(self, steps: int) -> str:
+        """Return a checksum of all passages and prose, which a file's name alone does not settle."""
+        passages = self._own() if self.data is not None else self._drawn("train", steps, self._phrasings())
+        return checksum(repr(passages) + prose("train", self.prose))
+
+    def _phrasings(self) -> tuple[str, ...]:
+        task = task_named(self.task)
+        held = [phrasing for phrasing in self.phrasings if phrasing in task.held_out]
+        remedy = f"Calibrate on {', '.join(seen(task))}"
+        require(not held, "phrasings must not be held out for testing", ", ".join(held), remedy)
+        return self.phrasings or seen(task)
+
+    def _drawn(self, split: Split, count: int, phrasings: Sequence[str]) -> list[Passage]:
+        task, draw = task_named(self.task), generator_of(split, self.seed)
+        low, high = self.sizes
+        sizes = torch.randint(low, high + 1, (count,), generator=draw).tolist()
+        return [
+            sample(task, 1, size, [phrasings[i % len(phrasings)]], draw, self.questions)[0]
+            for i, size in enumerate(sizes)
+        ]
+
+    def _own(self) -> tuple[list[Passage], list[Passage]]:
+        assert self.data is not None
+        passages = read_jsonl(Path(self.data))
+        require(len(passages) >= 5, f"{self.data} must hold at least 5 prompts", len(passages))
+        order = torch.randperm(len(passages), generator=generator_of("train", self.seed)).tolist()
+        held = len(passages) // 5
+        return [passages[i] for i in order[held:]], [passages[i] for i in order[:held]]

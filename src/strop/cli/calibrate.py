@@ -1,0 +1,162 @@
+"""`strop calibrate MODEL`: per-head temperatures from a little data, weights frozen, as a file of a few kilobytes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from strop.cli import options, output
+from strop.cli.evaluate import compared, show, write_report
+from strop.cli.group import kept
+from strop.cli.language import model_options, opened, words
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from strop.calibrate.edge import Edge
+    from strop.calibrate.fit import Settings
+    from strop.calibrate.recipe import Recipe
+    from strop.evaluate.suite import Suite
+    from strop.tasks.answers import Reader
+
+
+@click.command(
+    epilog=options.examples(
+        "strop calibrate smollm2                                      # one β per head, on key-value recall",
+        "strop calibrate smollm2 --form log-n --task passkey --sizes 8,40 --out passkey.safetensors",
+        "strop calibrate smollm2 --form none --outputs                # SEAL's output scales instead",
+        "strop calibrate ./my-model --task jsonl --data prompts.jsonl --budget 0.005",
+        "strop evaluate smollm2 --edge edge.safetensors --prompts 200 # then: the whole truth, on held-out prompts",
+    )
+)
+@click.argument("model")
+@click.option(
+    "--task", default="recall", show_default=True, help="recall, maximum, passkey, variables, counting, jsonl."
+)
+@click.option("--data", type=click.Path(), help="Your own prompts: JSONL, {prompt, answer} a line.")
+@click.option(
+    "--form", default="constant", show_default=True, help="constant, log-n, polynomial, or none with --outputs."
+)
+@click.option("--outputs", is_flag=True, help="Scale each head's output too, as SEAL does.")
+@click.option("--sizes", type=options.Integers(), default="8,24", show_default=True, help="Smallest and largest size.")
+@click.option("--phrasings", help="Names between commas.  [default: all but the held-out ones]")
+@click.option("--steps", type=click.IntRange(min=1), default=40, show_default=True)
+@click.option("--rate", type=float, default=0.05, show_default=True, help="Adam's learning rate.")
+@click.option("--budget", type=float, default=0.01, show_default=True, help="Drift allowed on prose, nats a token.")
+@click.option("--sparsity", type=float, default=0.0, show_default=True, help="L1 penalty that leaves heads alone.")
+@click.option("--prose", type=click.Path(), help="UTF-8 text to hold still.  [default: Python's own documentation]")
+@click.option(
+    "--test-prompts", type=click.IntRange(min=0), default=48, show_default=True, help="Prompts a size; 0: no test."
+)
+@options.out("edge.safetensors", "Where to write the edge.")
+@model_options
+@options.seed
+@options.threads
+@options.json_flag
+def command(model: str, threads: int | None, as_json: bool, out: Path, runs: Path, **given: Any) -> None:
+    """Learn what each head of MODEL should do differently, and write it to a file.
+
+    The weights stay frozen. What is kept is the best on validation prompts among all that stay within the budget of
+    drift on ordinary prose; if nothing does, the edge does nothing. Figures are from a test split, held-out phrasings
+    and larger sizes.
+    """
+    options.use_threads(threads)
+    from strop.calibrate.fit import Settings
+    from strop.calibrate.recipe import Recipe
+
+    settings = Settings(**{key: given[key] for key in ("form", "outputs", "steps", "rate", "budget", "sparsity")})
+    recipe = Recipe(
+        task=given["task"], sizes=_bounds(given["sizes"]), phrasings=words(given["phrasings"]), seed=given["seed"],
+        data=_data(given), prose=given["prose"],
+    )  # fmt: skip
+    checksum = recipe.checksum(settings.steps)  # wrong data are told before the model is opened
+    name, opened_model, reader = opened(model, given["dtype"], given["trust_remote_code"], quiet=as_json)
+    edge = fitted(opened_model, reader, recipe, settings, checksum, runs, as_json)
+    edge = replace(edge, made={**edge.made, "model": name, "recipe": vars(recipe) | {"checksum": checksum}})
+    edge.save(out)
+    _tested(name, opened_model, reader, edge, recipe, given["test_prompts"], out, runs, as_json)
+
+
+def fitted(
+    model: nn.Module, reader: Reader, recipe: Recipe, settings: Settings, checksum: str, runs: Path, quiet: bool
+) -> Edge:
+    """Calibrate with a bar; an interrupted calibration of the same data goes on."""
+    from strop.calibrate.fit import calibrate
+    from strop.calibrate.identity import fingerprint
+    from strop.calibrate.state import Progress
+    from strop.records import short_id
+
+    config = {"recipe": recipe, "settings": settings, "data": checksum, "model": fingerprint(model)}
+    state = runs / "calibrate" / short_id(config) / "state.safetensors"
+    kept(f"the steps up to the last validation, in {state.parent}; the same command continues")
+    with output.progress("calibrating", settings.steps, quiet=quiet) as bar:
+
+        def tick(at: Progress) -> None:
+            shown = f"calibrating: task {at.valid_task:.3f} nats, drift {at.valid_drift:.4f}"
+            bar.update(completed=at.step, text=shown)
+
+        edge = calibrate(
+            model, recipe.batches(reader, settings.steps), recipe.prose_windows(reader, "train"),
+            recipe.validation(reader), recipe.prose_windows(reader, "validation"), settings, tick, state,
+        )  # fmt: skip
+    state.unlink(missing_ok=True)
+    return edge
+
+
+def _tested(
+    name: str, model: nn.Module, reader: Reader, edge: Edge, recipe: Recipe, prompts: int, out: Path, runs: Path,
+    as_json: bool,
+) -> None:  # fmt: skip
+    summary = told(edge)
+    if prompts == 0:
+        output.show_json({"edge": str(out), "summary": summary}) if as_json else output.say(f"{summary}\n\nEdge: {out}")
+        return
+    if not as_json:
+        output.say(summary)
+    suite = _suite(recipe, prompts)
+    comparison, folder = compared(model, reader, edge, suite, runs, as_json)
+    edge = replace(edge, figures=(*comparison.answers, *comparison.prose))
+    edge.save(out)
+    show(comparison, write_report(name, edge, suite, comparison, folder / "report.html"), as_json, edge=str(out))
+    if not as_json:
+        output.say(f"Edge: {out}")
+
+
+def _suite(recipe: Recipe, prompts: int) -> Suite:
+    """The largest calibrated size and beyond, on phrasings of both kinds; of a user's own prompts, all."""
+    from strop.evaluate.suite import Suite
+
+    largest = recipe.sizes[1]
+    return Suite(
+        task=recipe.task, sizes=(largest, 2 * largest), prompts=prompts, windows=4, seed=recipe.seed,
+        data=recipe.data, prose=recipe.prose,
+    )  # fmt: skip
+
+
+def told(edge: Edge) -> str:
+    """Say in two sentences what calibration did."""
+    from collections import Counter
+
+    progress = edge.made["progress"]
+    count = Counter(row["done"] for row in edge.heads())
+    heads = ", ".join(f"{number} {word}" for word, number in count.most_common())
+    return (
+        f"Validation loss {progress['first_task']:.3f} → {progress['best_task']:.3f} nats at a drift of "
+        f"{progress['best_drift']:.4f} nats a token (step {progress['best_step']}, {progress['seconds']:.0f} s). "
+        f"Heads: {heads}."
+    )
+
+
+def _bounds(sizes: tuple[int, ...]) -> tuple[int, int]:
+    if len(sizes) != 2:
+        raise ValueError(f"--sizes must be the smallest and the largest, got {sizes}. For example 8,24.")
+    return sizes
+
+
+def _data(given: dict[str, Any]) -> str | None:
+    if (given["task"] == "jsonl") != (given["data"] is not None):
+        raise ValueError(f"--data must come with --task jsonl, got --task {given['task']}. Give both or neither.")
+    return given["data"]  # type: ignore[no-any-return]

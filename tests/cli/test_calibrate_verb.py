@@ -1,0 +1,73 @@
+import json
+from pathlib import Path
+
+import pytest
+from calibrate import tiny
+from click.testing import CliRunner
+
+from strop.calibrate.edge import Edge
+from strop.cli.group import strop
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny.save(tmp_path_factory.mktemp("models") / "tiny")
+
+
+def invoke(*words: object, code: int = 0) -> str:
+    result = CliRunner().invoke(strop, [str(word) for word in words])
+    assert result.exit_code == code, result.output + result.stderr
+    return result.output
+
+
+SMALL = ("--sizes", "2,3", "--steps", "4", "--test-prompts", "4")
+
+
+def test_calibrate_then_evaluate(folder: Path, tmp_path: Path):
+    edge = tmp_path / "edge.safetensors"
+    words = ("calibrate", folder, *SMALL, "--budget", "10", "--out", edge, "--runs", tmp_path / "runs")
+    shown = invoke(*words)
+    assert "Validation loss" in shown
+    assert "before, %" in shown
+    assert f"Edge: {edge}" in shown
+    made = Edge.load(edge)
+    assert made.made["model"] == "tiny"
+    assert made.figures
+    assert made.made["progress"]["best_task"] <= made.made["progress"]["first_task"]
+    assert not list(tmp_path.glob("runs/calibrate/*/state.safetensors"))
+    small = ("--sizes", "3", "--prompts", "4", "--lengths", "32,64", "--windows", "2", "--phrasings", "code,room")
+    words = ("evaluate", folder, "--edge", edge, *small, "--runs", tmp_path / "runs")
+    found = json.loads(invoke(*words, "--json"))
+    assert {row["phrasing"] for row in found["answers"]} == {"code", "room"}
+    assert [row["tokens"] for row in found["prose"]] == [32, 64]
+    page = Path(found["report"]).read_text()
+    assert "before and after" in page
+    assert "Ordinary prose" in page
+    assert json.loads(invoke(*words, "--json")) == found  # kept, not measured again
+
+
+def test_calibration_without_a_test_prints_json(folder: Path, tmp_path: Path):
+    data = tmp_path / "own.jsonl"
+    lines = [json.dumps({"prompt": f"The code of {i} is", "answer": str(i)}) for i in range(10)]
+    data.write_text("\n".join(lines))
+    words = ("--task", "jsonl", "--data", data, "--steps", "2", "--test-prompts", "0", "--json", "--form", "log-n")
+    edge = tmp_path / "edge.safetensors"
+    found = json.loads(invoke("calibrate", folder, *words, "--out", edge, "--runs", tmp_path))
+    assert found["edge"] == str(edge)
+    assert Edge.load(edge).form == "log-n"
+
+
+def test_bad_input_is_one_line(folder: Path, tmp_path: Path):
+    for words, message in (
+        (("calibrate", folder, "--task", "recal"), "Did you mean 'recall'"),
+        (("calibrate", folder, "--sizes", "3"), "--sizes must be the smallest and the largest"),
+        (("calibrate", folder, "--form", "none"), "form must have numbers to learn"),
+        (("calibrate", folder, "--phrasings", "room"), "must not be held out"),
+        (("calibrate", folder, "--task", "jsonl"), "--data must come with --task jsonl"),
+        (("calibrate", folder, "--task", "jsonl", "--data", tmp_path / "no"), "must exist"),
+        (("evaluate", folder, "--edge", tmp_path / "no"), "must be an edge, got no such file"),
+    ):
+        result = CliRunner().invoke(strop, [str(word) for word in words])
+        assert result.exit_code == 2, words
+        assert message in result.stderr
+        assert len(result.stderr.strip().splitlines()) == 1, result.stderr
