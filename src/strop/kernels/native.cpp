@@ -38,6 +38,8 @@ constexpr int W = 4, MV = 2, NT = 4;
 #include "native_mask.inl"
 #include "native_threshold.inl"
 #include "native_block.inl"
+#include "native_finish.inl"
+#include "native_unit.inl"
 #include "native_decode.inl"
 KERNELS("baseline")
 }  // namespace baseline
@@ -58,6 +60,8 @@ constexpr int W = 8, MV = 3, NT = 4;
 #include "native_mask.inl"
 #include "native_threshold.inl"
 #include "native_block.inl"
+#include "native_finish.inl"
+#include "native_unit.inl"
 #include "native_decode.inl"
 KERNELS("avx2")
 #undef STROP_AVX2
@@ -78,6 +82,8 @@ constexpr int W = 16, MV = 2, NT = 8;
 #include "native_mask.inl"
 #include "native_threshold.inl"
 #include "native_block.inl"
+#include "native_finish.inl"
+#include "native_unit.inl"
 #include "native_decode.inl"
 KERNELS("avx512")
 #undef STROP_AVX512
@@ -95,8 +101,8 @@ static const Kernels *find_kernels(int32_t level) {   // 0 baseline, 1 AVX2 with
 #if defined(__x86_64__)
     __builtin_cpu_init();
     if (level == 1 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &avx2::kernels;
-    if (level == 2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl"))
+    if (level == 2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
         return &avx512::kernels;
 #endif
     return nullptr;
@@ -166,7 +172,8 @@ DOOR int32_t strop_native_run(const strop::Args *a, int32_t level, int64_t threa
     if (!scratch) return 1;
     Job job{a, k, 0, -1, scratch, piece, {0}, {0}};
     if (!decode) run_phase(job, -1, units, threads, (GompParallel)gomp_parallel);
-    for (int phase = 0; decode && phase < 4; phase++) run_phase(job, phase, k->decode_units(*a, phase), threads, (GompParallel)gomp_parallel);
+    for (int phase = 0; decode && phase < 4; phase++)
+        run_phase(job, phase, k->decode_units(*a, phase), threads, (GompParallel)gomp_parallel);
     free(scratch);
     return 0;
 }

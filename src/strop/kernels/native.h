@@ -1,5 +1,5 @@
 // The plain C boundary of the native kernel and what every part of it shares.
-// Everything arrives in one struct of pointers and strides (counted in elements), so neither torch's nor Python's headers are needed.
+// Everything arrives in one struct of pointers and strides (in elements), so no header of torch or Python is needed.
 #pragma once
 #include <stdint.h>
 
@@ -25,7 +25,7 @@ struct Args {
     float scale, softcap, beta;             // softcap 0: none
     int32_t n_coefficients;
     double coefficients[16];                // of the polynomial in the entropy, highest power first
-    double threshold, hold_at;              // beta = 1 at or below threshold nats; entropies are clamped to hold_at before the polynomial
+    double threshold, hold_at;              // beta = 1 at or below threshold; entropies past hold_at count as hold_at
 };
 constexpr int64_t ABI_VERSION = 1;
 

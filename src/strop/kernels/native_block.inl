@@ -1,5 +1,5 @@
-// Prefill: a unit is a few groups of LANES query rows of one head. Keys arrive in blocks that stay in L2 while every group uses them.
-//   one pass   β is known beforehand: logits of a block (L1) → extremes → 2^y → times values; sums are rescaled when the maximum moves
+// Prefill: a unit is a few groups of LANES query rows of one head. Keys arrive in blocks that stay in L2 while the groups use them.
+//   one pass   β is known beforehand: logits of a block (L1) → extremes → 2^y → times values; sums move with the maximum
 //   two passes β needs the entropy, or a threshold the whole row: all logits of the unit are kept (L2, or L3 for long rows)
 
 constexpr float LOG2E = 1.44269504f;
@@ -24,10 +24,13 @@ struct Unit {
     double *doubles;
 };
 
-static bool keeps_logits(const Args &a) { return a.kind == KIND_SPARSEMAX || a.kind == KIND_ENTMAX15 || (a.kind == KIND_SOFTMAX && a.beta_from == BETA_ENTROPY); }
-static bool wants_sums(const Args &a) { return a.n_keys || a.kind == KIND_STATS || (a.kind == KIND_SOFTMAX && a.beta_from == BETA_ENTROPY); }
+static bool beta_needs_row(const Args &a) { return a.kind == KIND_SOFTMAX && a.beta_from == BETA_ENTROPY; }
+static bool keeps_logits(const Args &a) { return a.kind == KIND_SPARSEMAX || a.kind == KIND_ENTMAX15 || beta_needs_row(a); }
+static bool wants_sums(const Args &a) { return a.n_keys || a.kind == KIND_STATS || beta_needs_row(a); }
 // Plain softmax with statistics: one exponential serves both.
-static bool raw_weights(const Args &a) { return a.n_keys && a.kind == KIND_SOFTMAX && a.beta_from == BETA_CONSTANT && a.beta == 1.0f; }
+static bool raw_weights(const Args &a) {
+    return a.n_keys && a.kind == KIND_SOFTMAX && a.beta_from == BETA_CONSTANT && a.beta == 1.0f;
+}
 static int64_t padded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 static int64_t key_blocks(const Args &a) { return (a.n_k + BLOCK_KEYS - 1) / BLOCK_KEYS; }
 
@@ -77,7 +80,8 @@ static void as_floats(const Args &a, const void *base, int64_t offset, int64_t c
 }
 
 // Keys or values where they lie, or a copy (bfloat16, or rows 2048 bytes apart, which share cache sets).
-static Floats block_floats(const Args &a, const void *base, const Strides &s, const Unit &u, int64_t j, int64_t keys, int64_t cols, float *copy) {
+static Floats block_floats(const Unit &u, const void *base, const Strides &s, int64_t j, int64_t keys, int64_t cols, float *copy) {
+    const Args &a = u.a;
     int64_t at = u.b * s.batch + (u.h / a.group) * s.head + j * s.row;
     if (!a.bf16 && (s.row * 4) % 2048 != 0) return {(const float *)base + at, s.row, 0};
     int64_t row = padded(cols, 16) + 16 * (padded(cols, 16) * 4 % 2048 == 0);
@@ -85,7 +89,9 @@ static Floats block_floats(const Args &a, const void *base, const Strides &s, co
     return {copy, row, 0};
 }
 
-static int64_t fetch_ahead(const Floats &x, const float *copy, bool more) { return more && x.at != copy ? BLOCK_KEYS * x.row : 0; }
+static int64_t fetch_ahead(const Floats &x, const float *copy, bool more) {
+    return more && x.at != copy ? BLOCK_KEYS * x.row : 0;
+}
 
 static void load_queries(Unit &u, Group &g) {
     const Args &a = u.a;
@@ -107,7 +113,8 @@ static void start_group(Unit &u, Group &g, int64_t row) {
     memset(g.ot, 0, a.dv * LANES * 4);
     alignas(64) float beta[LANES];
     for (int64_t r = 0; r < LANES; r++) {
-        double b = a.kind == KIND_SOFTMAX && a.beta_from != BETA_ENTROPY && r < g.rows ? beta_of_row(a, {u.b, u.h, row + r}, 0.0) : 1.0;
+        bool known = a.kind == KIND_SOFTMAX && !beta_needs_row(a) && r < g.rows;
+        double b = known ? beta_of_row(a, {u.b, u.h, row + r}, 0.0) : 1.0;
         g.odd[r] = !(b > 1e-30 && b < 1e30);
         beta[r] = g.odd[r] ? LOG2E : float(b * 1.4426950408889634);
     }
@@ -216,106 +223,4 @@ static void second_pass(Unit &u, Group &g, Floats value, int64_t j) {
     if (u.a.kind == KIND_SOFTMAX) weigh<false>(g, g.s + j * LANES, keys, u.p);
     else threshold_weights(u.a.kind, g.top, g.beta, g.total, g.s + j * LANES, keys, u.p);
     values_block(u.p, value, g.s + larger(0, j - BLOCK_KEYS) * LANES, keys, u.a.dv, g.ot);
-}
-
-// After the first pass: β from the entropy (base-2 sums give H/ln 2), or the threshold.
-static void choose_sharpness(Unit &u, Group &g) {
-    const Args &a = u.a;
-    for (int m = 0; m < MV; m++) g.top[m] = g.x.max[m];
-    if (a.kind != KIND_SOFTMAX) return find_thresholds(a, a.kind, g.s, g.sight, g.row + g.rows - 1, g.top, g.beta);
-    for (int64_t r = 0; r < g.rows; r++) {
-        double sum = g.sum[r / W][r % W], moment = g.moment[r / W][r % W];
-        double beta = beta_of_row(a, {u.b, u.h, g.row + r}, fmax(0.0, log(sum) - moment / sum * 0.6931471805599453));
-        if (!(beta > 1e-30 && beta < 1e30)) g.odd[r] = 1;
-        else g.beta[r / W][r % W] = float(beta * 1.4426950408889634);
-    }
-}
-
-static bool sees_nothing(const Group &g, int64_t r) { return g.x.min[r / W][r % W] == __builtin_inff() && g.x.bad[r / W][r % W] == 0.0f; }
-static bool needs_care(const Args &a, const Group &g, int64_t r) {
-    int64_t m = r / W, i = r % W;
-    if (g.odd[r] || g.x.bad[m][i] != 0.0f || g.x.max[m][i] <= DEEP) return true;
-    if (wants_sums(a) && !(g.sum[m][i] - g.sum[m][i] == 0.0f && g.moment[m][i] - g.moment[m][i] == 0.0f)) return true;
-    return a.kind != KIND_STATS && !(g.total[m][i] > 0.0f && g.total[m][i] - g.total[m][i] == 0.0f);
-}
-
-// Divide by the totals; a lane whose output is not finite is marked odd (a hidden NaN value may have leaked into it).
-static void normalise(Unit &u, Group &g) {
-    const Args &a = u.a;
-    for (int m = 0; m < MV; m++) {
-        vf factor = splat(0.0f), bad = splat(0.0f);
-        for (int i = 0; i < W; i++) {
-            int64_t r = m * W + i;
-            if (r >= g.rows || g.odd[r] || sees_nothing(g, r)) continue;
-            double share = a.sink ? sink_factor(a, {u.b, u.h, g.row + r}, double(g.top[m][i]) * double(g.beta[m][i]) * 0.6931471805599453 + log(double(g.total[m][i]))) : 1.0;
-            factor[i] = float(share / double(g.total[m][i]));
-        }
-        for (int64_t c = 0; c < a.dv; c++) {
-            vf x = load(g.ot + c * LANES + m * W) * factor;
-            bad = fma(x, splat(0.0f), bad);
-            store(g.ot + c * LANES + m * W, x);
-        }
-        for (int i = 0; i < W; i++) if (bad[i] != 0.0f) g.odd[m * W + i] = 1;
-    }
-}
-
-static void write_rows(Unit &u, Group &g) {
-    const Args &a = u.a;
-    int64_t at = u.b * a.os.batch + u.h * a.os.head + g.row * a.os.row;
-    if (!a.bf16) return transpose(g.ot, LANES, a.dv, g.rows, (float *)a.out + at, a.os.row);
-    transpose(g.ot, LANES, a.dv, g.rows, u.spare, a.dv);
-    for (int64_t r = 0; r < g.rows; r++)
-        for (int64_t c = 0; c < a.dv; c++) ((uint16_t *)a.out)[at + r * a.os.row + c] = store_bf16(u.spare[r * a.dv + c]);
-}
-
-static void finish_group(Unit &u, Group &g) {
-    const Args &a = u.a;
-    for (int64_t r = 0; r < g.rows; r++) g.odd[r] = !sees_nothing(g, r) && needs_care(a, g, r);
-    if (a.kind != KIND_STATS) normalise(u, g), write_rows(u, g);
-    for (int64_t r = 0; r < g.rows; r++) {
-        int64_t m = r / W, i = r % W;
-        Row row{u.b, u.h, g.row + r};
-        if (g.odd[r]) careful_row(a, row, u.doubles);
-        else if (a.n_keys) write_stats(a, row, {g.x.max[m][i], g.x.min[m][i], g.sum[m][i], g.moment[m][i], g.x.n_keys[m][i]});
-    }
-}
-
-static void one_pass(Unit &u, int64_t end) {
-    const Args &a = u.a;
-    for (int64_t j = 0; j < end; j += BLOCK_KEYS) {
-        int64_t keys = smaller(BLOCK_KEYS, end - j);
-        Floats key = block_floats(a, a.k, a.ks, u, j, keys, a.d, u.key_copy), value{nullptr, 0, 0};
-        if (a.kind != KIND_STATS) value = block_floats(a, a.v, a.vs, u, j, keys, a.dv, u.value_copy);
-        key.ahead = fetch_ahead(key, u.key_copy, j + BLOCK_KEYS < end), value.ahead = fetch_ahead(value, u.value_copy, j + BLOCK_KEYS < end);
-        for (int64_t g = 0; g < u.groups; g++, key.ahead = value.ahead = 0) one_pass_block(u, u.group[g], key, value, j);
-    }
-}
-
-static void two_passes(Unit &u, int64_t end) {
-    const Args &a = u.a;
-    for (int64_t j = 0; j < end; j += BLOCK_KEYS) {
-        Floats key = block_floats(a, a.k, a.ks, u, j, smaller(BLOCK_KEYS, end - j), a.d, u.key_copy);
-        key.ahead = fetch_ahead(key, u.key_copy, j + BLOCK_KEYS < end);
-        for (int64_t g = 0; g < u.groups; g++, key.ahead = 0) first_pass(u, u.group[g], key, j);
-    }
-    for (int64_t g = 0; g < u.groups; g++) choose_sharpness(u, u.group[g]);
-    for (int64_t j = (end - 1) / BLOCK_KEYS * BLOCK_KEYS; end > 0 && j >= 0; j -= BLOCK_KEYS) {   // backwards: the last logits written are still near
-        Floats value = block_floats(a, a.v, a.vs, u, j, smaller(BLOCK_KEYS, end - j), a.dv, u.value_copy);
-        value.ahead = -fetch_ahead(value, u.value_copy, j > 0);
-        for (int64_t g = 0; g < u.groups; g++, value.ahead = 0) second_pass(u, u.group[g], value, j);
-    }
-}
-
-static void block_unit(const Args &a, int64_t index, void *scratch) {
-    int64_t in_head = units_in_head(a), height = groups_in_unit(a) * LANES;
-    int64_t head = index / in_head, part = in_head - 1 - index % in_head;   // causal rows at the end cost most: start with them
-    Unit u{a, head / a.heads, head % a.heads, part * height, 0, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
-    Carver c{((uintptr_t)scratch + 63) / 64 * 64, 0};
-    carve(u, c);
-    u.groups = smaller(groups_in_unit(a), (a.n_q - u.row + LANES - 1) / LANES);
-    int64_t end = visible_end(a, smaller(u.row + height, a.n_q) - 1);
-    for (int64_t g = 0; g < u.groups; g++) start_group(u, u.group[g], u.row + g * LANES);
-    if (keeps_logits(a)) two_passes(u, end);
-    else one_pass(u, end);
-    for (int64_t g = 0; g < u.groups; g++) finish_group(u, u.group[g]);
 }

@@ -1,5 +1,5 @@
-// One row at a time in double precision, as the definition says and with IEEE's own NaN and infinities: for rows whose logits or values
-// are not finite, or too large for the fast path's sentinel, or whose β is not an ordinary positive number.
+// One row at a time in double precision, as the definition says and with IEEE's own NaN and infinities: for rows whose
+// logits or values are not finite, or too large for the fast path's mark, or whose β is no ordinary positive number.
 #pragma once
 #include <math.h>
 
@@ -24,6 +24,9 @@ inline double beta_of_row(const Args &a, Row r, double entropy) {
     for (int i = 1; i < a.n_coefficients; i++) p = p * x + a.coefficients[i];
     return p < 1.0 ? 1.0 : p;   // NaN stays NaN
 }
+
+// log Σ exp(β·e) from the sum relative to its top and from β·log2(e).
+inline double tempered_lse(double top, double beta_bits, double total) { return top * beta_bits * 0.6931471805599453 + log(total); }
 
 inline double sink_factor(const Args &a, Row r, double lse) {
     if (!a.sink) return 1.0;

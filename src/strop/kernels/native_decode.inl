@@ -1,13 +1,16 @@
 // Decoding: few query rows against a long cache, so the time is that of reading keys and values once.
-// Rows of all query heads that share a key head travel together; keys are cut into fixed CHUNKs, so that one head can feed every thread and
-// the result does not depend on how many there are. Phases: 0 logits and partial sums · 1 merge, β · 2 weights times values · 3 merge.
+// Rows of all query heads that share a key head travel together; keys are cut into fixed CHUNKs, so that one head can feed
+// every thread and the result does not depend on how many there are.
+// Phases: 0 logits and partial sums · 1 merge, β · 2 weights times values · 3 merge.
 
 constexpr int64_t CHUNK = 2048;
 constexpr int64_t MOST_ROWS = 8;
 
 static int64_t shared_rows(const Args &a) { return a.group * a.n_q; }
 static int64_t chunks(const Args &a) { return larger(1, (a.n_k + CHUNK - 1) / CHUNK); }
-static bool decodes(const Args &a) { return a.kind == KIND_SOFTMAX && shared_rows(a) <= MOST_ROWS && a.n_q * 4 <= LANES && a.n_k > 0; }
+static bool decodes(const Args &a) {
+    return a.kind == KIND_SOFTMAX && shared_rows(a) <= MOST_ROWS && a.n_q * 4 <= LANES && a.n_k > 0;
+}
 
 struct Partial { float max, min, sum, moment, bad; int64_t n_keys; };
 struct RowState { float top, beta; double total; int odd; RowSums sums; };
@@ -19,6 +22,10 @@ struct Decode {
     RowState *state;                // [row]
     float *q;                       // [row][d], scaled
     double *doubles;
+
+    Decode(const Args &args, int64_t unit, int64_t part) : a(args), chunk(part) {
+        b = unit / (a.heads / a.group), kv = unit % (a.heads / a.group);
+    }
 };
 
 static int64_t carve_decode(Decode &w, uintptr_t base) {   // the pieces of one key head, and their size
@@ -35,13 +42,13 @@ static int64_t carve_decode(Decode &w, uintptr_t base) {   // the pieces of one 
     return (int64_t)c.used;
 }
 static Decode decode_at(const Args &a, int64_t unit, int64_t chunk, void *shared) {
-    Decode w{a, unit / (a.heads / a.group), unit % (a.heads / a.group), chunk, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+    Decode w(a, unit, chunk);
     int64_t bytes = carve_decode(w, 0);
     carve_decode(w, ((uintptr_t)shared + 63) / 64 * 64 + (uintptr_t)(bytes * unit));
     return w;
 }
 static int64_t decode_shared(const Args &a) {
-    Decode w{a, 0, 0, 0, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+    Decode w(a, 0, 0);
     return carve_decode(w, 0) * a.batch * (a.heads / a.group) + 64;
 }
 static Row row_of(const Decode &w, int64_t r) { return {w.b, w.kv * w.a.group + r / w.a.n_q, r % w.a.n_q}; }
@@ -85,7 +92,8 @@ static void chunk_scores(const Decode &w, float *q, int64_t first, int64_t last)
     int64_t rows = shared_rows(a), q_row = padded(a.d, W), n = padded(a.n_k, 16);
     for (int64_t r = 0; r < rows; r++) {
         Row at = row_of(w, r);
-        for (int64_t c = 0; c < a.d; c++) q[r * q_row + c] = element(a, a.q, at.b * a.qs.batch + at.h * a.qs.head + at.i * a.qs.row + c) * a.scale;
+        int64_t from = at.b * a.qs.batch + at.h * a.qs.head + at.i * a.qs.row;
+        for (int64_t c = 0; c < a.d; c++) q[r * q_row + c] = element(a, a.q, from + c) * a.scale;
     }
     Dots product = dots_of(rows);
     bool masked = a.keep || a.causal;
@@ -127,8 +135,8 @@ static Partial row_extremes(const float *x, int64_t count, bool masked) {
     return p;
 }
 
-// Σ 2^y and Σ y·2^y of a piece of a row, y = (x - top)·beta; weights stored in `out` unless it is null.
-static void row_powers(const float *x, int64_t count, float top, float beta, float *out, float &sum, float &moment) {
+// Σ 2^y and Σ y·2^y of a piece of a row, y = (x - top)·beta.
+static void row_powers(const float *x, int64_t count, float top, float beta, float &sum, float &moment) {
     vf total = splat(0.0f), first = splat(0.0f);
     for (int64_t j = 0; j < count; j += W) {
         alignas(64) float some[W];
@@ -136,8 +144,6 @@ static void row_powers(const float *x, int64_t count, float top, float beta, flo
         vf y = (load(some) - splat(top)) * splat(beta), e = power_of_two(y);
         total += e;
         first = fma(y, e, first);
-        if (!out) continue;
-        for (int i = 0; i < W && j + i < count; i++) out[j + i] = e[i];
     }
     sum = sum_of(total), moment = sum_of(first);
 }
@@ -151,7 +157,7 @@ static void phase_logits(Decode &w) {
         const float *x = w.logits + r * padded(a.n_k, 16) + first;
         Partial &p = w.partial[w.chunk * rows + r];
         p = row_extremes(x, last - first, a.keep || a.causal);
-        if (wants_sums(a) && p.n_keys) row_powers(x, last - first, p.max, LOG2E, nullptr, p.sum, p.moment);
+        if (wants_sums(a) && p.n_keys) row_powers(x, last - first, p.max, LOG2E, p.sum, p.moment);
     }
 }
 
@@ -175,7 +181,8 @@ static void phase_beta(Decode &w) {
         s.sums.sum = float(sum), s.sums.moment = float(moment), s.top = s.sums.max;
         double beta = s.sums.n_keys ? beta_of_row(a, row_of(w, r), fmax(0.0, log(sum) - moment / sum * 0.6931471805599453)) : 1.0;
         s.beta = float(beta * 1.4426950408889634);
-        s.odd = s.sums.n_keys && (bad != 0.0f || s.top <= DEEP || !(beta > 1e-30 && beta < 1e30) || !(sum + moment - (sum + moment) == 0));
+        bool finite = bad == 0.0f && sum + moment - (sum + moment) == 0;
+        s.odd = s.sums.n_keys && !(finite && s.top > DEEP && beta > 1e-30 && beta < 1e30);
     }
 }
 
@@ -186,9 +193,9 @@ static void phase_values(Decode &w) {
     bool masked = a.keep || a.causal;
     int64_t base = w.b * a.vs.batch + w.kv * a.vs.head;
     memset(out, 0, rows * a.dv * 4);
-    for (int64_t r = 0; r < rows; r++) {   // hidden keys keep their mark: 2^y is 0 there, which the loop below would not tell from a visible 0
-        float moment;
-        row_powers(w.logits + r * n + first, last - first, w.state[r].top, w.state[r].beta, nullptr, w.totals[w.chunk * rows + r], moment);
+    for (int64_t r = 0; r < rows; r++) {
+        float moment, *total = w.totals + w.chunk * rows + r;
+        row_powers(w.logits + r * n + first, last - first, w.state[r].top, w.state[r].beta, *total, moment);
     }
     for (int64_t j = first; j < last; j++)
         for (int64_t r = 0; r < rows; r++) {
@@ -196,8 +203,9 @@ static void phase_values(Decode &w) {
             if (masked && x == HIDDEN) continue;
             vf p = power_of_two(splat((x - w.state[r].top) * w.state[r].beta));
             int64_t c = 0;
-            for (; c + W <= a.dv; c += W) store(out + r * a.dv + c, fma(p, load_some(a, a.v, base + j * a.vs.row + c), load(out + r * a.dv + c)));
-            for (; c < a.dv; c++) out[r * a.dv + c] += p[0] * element(a, a.v, base + j * a.vs.row + c);
+            float *to = out + r * a.dv;
+            for (; c + W <= a.dv; c += W) store(to + c, fma(p, load_some(a, a.v, base + j * a.vs.row + c), load(to + c)));
+            for (; c < a.dv; c++) to[c] += p[0] * element(a, a.v, base + j * a.vs.row + c);
         }
 }
 
@@ -209,7 +217,7 @@ static void phase_finish(Decode &w) {
         Row at = row_of(w, r);
         double total = 0;
         for (int64_t c = 0; c < chunks(a); c++) total += w.totals[c * rows + r];
-        double share = s.sums.n_keys ? sink_factor(a, at, double(s.top) * double(s.beta) * 0.6931471805599453 + log(total)) / total : 0.0;
+        double share = s.sums.n_keys ? sink_factor(a, at, tempered_lse(s.top, s.beta, total)) / total : 0.0;
         int64_t o = at.b * a.os.batch + at.h * a.os.head + at.i * a.os.row;
         for (int64_t i = 0; i < a.dv; i++) {
             double x = 0;

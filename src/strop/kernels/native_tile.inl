@@ -28,17 +28,18 @@ template <int N> static void logits_tile(const float *qt, const float *key, int6
 }
 
 // out[c][lane] += Σ_j value[j][c] · p[j][lane]     for N columns c
-template <int N> static void values_tile(const float *p, const float *value, int64_t value_row, int64_t ahead, const float *next, int64_t keys, float *out) {
+template <int N>
+static void values_tile(const float *p, const float *value, int64_t row, int64_t ahead, const float *next, int64_t keys, float *out) {
     vf acc[N][MV];
     UNROLL for (int n = 0; n < N; n++)
         UNROLL for (int m = 0; m < MV; m++) acc[n][m] = load(out + n * LANES + m * W);
     for (int64_t j = 0; j < keys; j++) {
         vf w[MV];
-        prefetch(value, ahead + j * value_row);
+        prefetch(value, ahead + j * row);
         prefetch(next, 4 * j);
         UNROLL for (int m = 0; m < MV; m++) w[m] = load(p + j * LANES + m * W);
         UNROLL for (int n = 0; n < N; n++) {
-            vf x = splat(value[j * value_row + n]);
+            vf x = splat(value[j * row + n]);
             UNROLL for (int m = 0; m < MV; m++) acc[n][m] = fma(w[m], x, acc[n][m]);
         }
     }
@@ -46,7 +47,7 @@ template <int N> static void values_tile(const float *p, const float *value, int
         UNROLL for (int m = 0; m < MV; m++) store(out + n * LANES + m * W, acc[n][m]);
 }
 
-// Rows of keys or values as float32. `ahead` is how many floats further on the next block lies, which is fetched into L2 meanwhile; 0 for none.
+// Rows of keys or values as float32. The next block, `ahead` floats further on, is fetched into L2 meanwhile; 0 for none.
 struct Floats { const float *at; int64_t row, ahead; };
 
 static void logits_block(const float *qt, Floats key, int64_t keys, int64_t d, float *s) {
@@ -58,6 +59,7 @@ static void logits_block(const float *qt, Floats key, int64_t keys, int64_t d, f
 // `next` is where the following block's logits lie: BLOCK_KEYS · LANES floats, fetched a quarter line a step.
 static void values_block(const float *p, Floats value, const float *next, int64_t keys, int64_t dv, float *out) {
     int64_t c = 0;
-    for (; c + NT <= dv; c += NT) values_tile<NT>(p, value.at + c, value.row, value.ahead, next + c / NT * 4 * BLOCK_KEYS, keys, out + c * LANES);
+    for (; c + NT <= dv; c += NT, next += 4 * BLOCK_KEYS)
+        values_tile<NT>(p, value.at + c, value.row, value.ahead, next, keys, out + c * LANES);
     for (; c < dv; c++) values_tile<1>(p, value.at + c, value.row, value.ahead, next, keys, out + c * LANES);
 }
