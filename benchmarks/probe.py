@@ -89,17 +89,18 @@ def peak() -> int:
     return int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
 
 
-def measure_memory(n: int, kind: str) -> None:
-    """Print the peak above the loaded model of one forward."""
+def measure_memory(n: int, kind: str, layers: int) -> None:
+    """Print the peak above the loaded model of one forward through the first `layers` layers."""
     torch.set_num_threads(1)
     model, ids = opened(n)
+    model.layers = model.layers[:layers]  # one layer after another, and none keeps anything: fewer only save time
     work = {"plain": plain, "probe": probed}[kind]
     with torch.inference_mode():
         work(model, ids[:, :64])
         Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
         before = peak()
         work(model, ids)
-    print(json.dumps({"n": n, "kind": kind, "megabytes": round((peak() - before) / 1024, 1)}))
+    print(json.dumps({"n": n, "kind": kind, "layers": len(model.layers), "megabytes": round((peak() - before) / 1024, 1)}))
 
 
 def main() -> None:
@@ -111,15 +112,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--kind", choices=["plain", "probe"], default="probe")
     parser.add_argument("--no-eager", action="store_true")
+    parser.add_argument("--layers", type=int, default=30)
     given = parser.parse_args()
     if given.what == "time":
         measure_time(given.n, given.threads, given.rounds, not given.no_eager)
     elif given.what == "one":
-        measure_memory(given.n, given.kind)
+        measure_memory(given.n, given.kind, given.layers)
     else:
         for n in (1024, 2048, 4096, 8192):
             for kind in ("plain", "probe"):
-                subprocess.run([sys.executable, __file__, "one", "--n", str(n), "--kind", kind], check=True)
+                command = ["one", "--n", str(n), "--kind", kind, "--layers", str(given.layers)]
+                subprocess.run([sys.executable, __file__, *command], check=True)
 
 
 if __name__ == "__main__":
