@@ -115,7 +115,7 @@ class StoppedError(Exception):
 
 def test_an_interrupted_calibration_goes_on_to_the_same_edge(tmp_path: Path):
     model, settings = tiny.model(), Settings(steps=8, every=2, budget=0.5)
-    batches = Recipe(sizes=(1, 2), questions=2).batches(READER, 8)
+    batches = Recipe(sizes=(1, 2), questions=2).batches(model, READER, 8)
     whole = run(model, settings, batches)
 
     def stop(progress):

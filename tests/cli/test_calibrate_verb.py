@@ -57,6 +57,14 @@ def test_calibration_without_a_test_prints_json(folder: Path, tmp_path: Path):
     assert Edge.load(edge).form == "log-n"
 
 
+@pytest.mark.parametrize("words", [("--form", "hold"), ("--task", "text", "--form", "log-n", "--steps", "2")])
+def test_text_alone_is_enough(folder: Path, tmp_path: Path, words):
+    edge = tmp_path / "edge.safetensors"
+    more = ("--trusted", "48", "--test-prompts", "0", "--out", edge, "--runs", tmp_path)
+    assert "Heads: " in invoke("calibrate", folder, *words, *more)
+    assert Edge.load(edge).form == ("hold" if "hold" in words else "log-n")
+
+
 def test_bad_input_is_one_line(folder: Path, tmp_path: Path):
     for words, message in (
         (("calibrate", folder, "--task", "recal"), "Did you mean 'recall'"),

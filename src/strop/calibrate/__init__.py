@@ -1,15 +1,16 @@
 """Calibration: what each head of a frozen model should do differently, from a little data.
 
-edge.py        an edge: the per-head numbers and everything needed to check and reuse them; save, load, refuse
+edge.py        an edge: the per-head numbers and everything needed to check and reuse them; edge_file.py: its file
 forms.py       what is learned for a head: a constant, a + b·log n, a polynomial of its entropy
 outputs.py     SEAL's scale of each head's output, beside or instead of a temperature
 identity.py    which model an edge belongs to
 bake.py        an edge folded into the weights, where that is possible
+recipe.py      what a calibration is fed
 objective.py   likelihood of answers, drift from the untouched model
-fit.py         the descent: budget, early stopping, resuming
+tuned.py       the numbers that are moved
+fit.py         the descent: budget, early stopping; state.py: resuming
 hold.py        an edge from statistics alone: hold each head's entropy at its value at a trusted length
 label_free.py  batches without answers: the end of a long text, judged by a shorter context
-memory.py      gradients in less memory
 """
 
 from __future__ import annotations

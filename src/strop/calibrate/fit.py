@@ -44,7 +44,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         form(self.form)
-        require(self.form not in ("none", "hold") or self.outputs, "form must have numbers to learn", self.form)
+        require(self.form != "none" or self.outputs, "form must have numbers to learn", self.form)
         require(self.steps >= 1 and self.every >= 1 and self.patience >= 1, "steps, every, patience must be ≥ 1", 0)
         for name in ("rate", "budget"):
             require_number(name, getattr(self, name), above=0)

@@ -2,7 +2,7 @@
 
 recall, maximum, …   a built-in task: sizes drawn between two bounds, phrasings taken in turn, held-out ones never
 a JSONL file         a user's prompts and answers; every fifth goes to validation
-text                 no answers at all: the end of long texts (label_free.py)
+text                 no answers at all: the end of texts four times the trusted length (label_free.py)
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from strop._checks import require
+from strop.calibrate.label_free import tails
 from strop.calibrate.objective import Answers, Batch
 from strop.tasks.answers import Reader
 from strop.tasks.catalogue import generator_of, task_named
 from strop.tasks.passages import Passage, read_jsonl, sample, seen
 from strop.tasks.prose import Split, checksum, prose, windows
+
+LONG = 4
+"""How many times the trusted length a long text has."""
 
 
 @dataclass(frozen=True)
@@ -35,20 +39,25 @@ class Recipe:
     prose: str | None = None
     length: int = 192
     windows: int = 8
+    trusted: int = 256
 
     def __post_init__(self) -> None:
         low, high = self.sizes
         require(1 <= low <= high, "sizes must be two bounds, the smaller first", self.sizes)
         require(self.questions >= 1 and self.windows >= 1, "questions and windows must be at least 1", 0)
 
-    def batches(self, reader: Reader, steps: int) -> list[Batch]:
-        """Return a batch for every step: one passage each."""
+    def batches(self, model: nn.Module, reader: Reader, steps: int) -> list[Batch]:
+        """Return a batch for every step: one passage, or one long text, each."""
+        if self.task == "text":
+            return self._tails(model, reader, "train", steps)
         chosen = self._phrasings() if self.data is None else ()
         passages = self._drawn("train", steps, chosen) if self.data is None else self._own()[0]
         return [Answers([reader.encode(passage)]) for passage in passages]
 
-    def validation(self, reader: Reader) -> list[Batch]:
+    def validation(self, model: nn.Module, reader: Reader) -> list[Batch]:
         """Return the batches to stop by: each phrasing once at the largest size, or a fifth of a user's prompts."""
+        if self.task == "text":
+            return self._tails(model, reader, "validation", 4)
         if self.data is not None:
             return [Answers([reader.encode(passage)]) for passage in self._own()[1]]
         task, draw = task_named(self.task), generator_of("validation", self.seed)
@@ -64,10 +73,21 @@ class Recipe:
         length, count = (self.length * 4 // 3, max(1, self.windows // 2)) if longer else (self.length, self.windows)
         return list(windows(reader, prose(split, self.prose), length, count).split(1))
 
+    def texts(self, reader: Reader, count: int = 4) -> dict[int, Tensor]:
+        """Return texts of the trusted length, twice it and four times it, for `hold_entropy`."""
+        text = prose("train", self.prose)
+        return {n: windows(reader, text, n, count) for n in (self.trusted, 2 * self.trusted, LONG * self.trusted)}
+
     def checksum(self, steps: int) -> str:
         """Return a checksum of all passages and prose, which a file's name alone does not settle."""
+        if self.task == "text":
+            return checksum(prose("train", self.prose))
         passages = self._own() if self.data is not None else self._drawn("train", steps, self._phrasings())
         return checksum(repr(passages) + prose("train", self.prose))
+
+    def _tails(self, model: nn.Module, reader: Reader, split: Split, count: int) -> list[Batch]:
+        long = windows(reader, prose(split, self.prose), LONG * self.trusted, count)
+        return list(tails(model, long.split(1), self.trusted, len(reader.before)))
 
     def _phrasings(self) -> tuple[str, ...]:
         task = task_named(self.task)

@@ -28,22 +28,26 @@ if TYPE_CHECKING:
         "strop calibrate smollm2                                      # one β per head, on key-value recall",
         "strop calibrate smollm2 --form log-n --task passkey --sizes 8,40 --out passkey.safetensors",
         "strop calibrate smollm2 --form none --outputs                # SEAL's output scales instead",
+        "strop calibrate smollm2 --form hold                          # from statistics alone, no gradients",
+        "strop calibrate smollm2 --task text --form log-n             # from text alone, no answers",
         "strop calibrate ./my-model --task jsonl --data prompts.jsonl --budget 0.005",
         "strop evaluate smollm2 --edge edge.safetensors --prompts 200 # then: the whole truth, on held-out prompts",
     )
 )
 @click.argument("model")
 @click.option(
-    "--task", default="recall", show_default=True, help="recall, maximum, passkey, variables, counting, jsonl."
+    "--task", default="recall", show_default=True, help="recall, maximum, passkey, variables, counting, jsonl, text."
 )
 @click.option("--data", type=click.Path(), help="Your own prompts: JSONL, {prompt, answer} a line.")
 @click.option(
-    "--form", default="constant", show_default=True, help="constant, log-n, polynomial, or none with --outputs."
+    "--form", default="constant", show_default=True, help="constant, log-n, polynomial, hold; none with --outputs."
 )
 @click.option("--outputs", is_flag=True, help="Scale each head's output too, as SEAL does.")
 @click.option("--sizes", type=options.Integers(), default="8,24", show_default=True, help="Smallest and largest size.")
 @click.option("--phrasings", help="Names between commas.  [default: all but the held-out ones]")
+@click.option("--trusted", type=click.IntRange(min=16), default=256, show_default=True, help="Length: hold, text.")
 @click.option("--steps", type=click.IntRange(min=1), default=40, show_default=True)
+@click.option("--every", type=click.IntRange(min=1), default=5, show_default=True, help="Steps between validations.")
 @click.option("--rate", type=float, default=0.05, show_default=True, help="Adam's learning rate.")
 @click.option("--budget", type=float, default=0.01, show_default=True, help="Drift allowed on prose, nats a token.")
 @click.option("--sparsity", type=float, default=0.0, show_default=True, help="L1 penalty that leaves heads alone.")
@@ -67,10 +71,12 @@ def command(model: str, threads: int | None, as_json: bool, out: Path, runs: Pat
     from strop.calibrate.fit import Settings
     from strop.calibrate.recipe import Recipe
 
-    settings = Settings(**{key: given[key] for key in ("form", "outputs", "steps", "rate", "budget", "sparsity")})
+    settings = Settings(
+        **{key: given[key] for key in ("form", "outputs", "steps", "every", "rate", "budget", "sparsity")}
+    )
     recipe = Recipe(
         task=given["task"], sizes=_bounds(given["sizes"]), phrasings=words(given["phrasings"]), seed=given["seed"],
-        data=_data(given), prose=given["prose"],
+        data=_data(given), prose=given["prose"], trusted=given["trusted"],
     )  # fmt: skip
     checksum = recipe.checksum(settings.steps)  # wrong data are told before the model is opened
     name, opened_model, reader = opened(model, given["dtype"], given["trust_remote_code"], quiet=as_json)
@@ -83,7 +89,9 @@ def command(model: str, threads: int | None, as_json: bool, out: Path, runs: Pat
 def fitted(
     model: nn.Module, reader: Reader, recipe: Recipe, settings: Settings, checksum: str, runs: Path, quiet: bool
 ) -> Edge:
-    """Calibrate with a bar; an interrupted calibration of the same data goes on."""
+    """Calibrate with a bar; an interrupted calibration of the same data goes on. `hold` needs no descent."""
+    if settings.form == "hold":
+        return _held(model, reader, recipe, quiet)
     from strop.calibrate.fit import calibrate
     from strop.calibrate.identity import fingerprint
     from strop.calibrate.state import Progress
@@ -99,11 +107,18 @@ def fitted(
             bar.update(completed=at.step, text=shown)
 
         edge = calibrate(
-            model, recipe.batches(reader, settings.steps), recipe.prose_windows(reader, "train"),
-            recipe.validation(reader), recipe.prose_windows(reader, "validation"), settings, tick, state,
+            model, recipe.batches(model, reader, settings.steps), recipe.prose_windows(reader, "train"),
+            recipe.validation(model, reader), recipe.prose_windows(reader, "validation"), settings, tick, state,
         )  # fmt: skip
     state.unlink(missing_ok=True)
     return edge
+
+
+def _held(model: nn.Module, reader: Reader, recipe: Recipe, quiet: bool) -> Edge:
+    from strop.calibrate.hold import hold_entropy
+
+    with output.progress("measuring entropies", None, quiet=quiet):
+        return hold_entropy(model, recipe.texts(reader), recipe.trusted)
 
 
 def _tested(
@@ -130,8 +145,9 @@ def _suite(recipe: Recipe, prompts: int) -> Suite:
     from strop.evaluate.suite import Suite
 
     largest = recipe.sizes[1]
+    task = "recall" if recipe.task == "text" else recipe.task
     return Suite(
-        task=recipe.task, sizes=(largest, 2 * largest), prompts=prompts, windows=4, seed=recipe.seed,
+        task=task, sizes=(largest, 2 * largest), prompts=prompts, windows=4, seed=recipe.seed,
         data=recipe.data, prose=recipe.prose,
     )  # fmt: skip
 
@@ -140,9 +156,11 @@ def told(edge: Edge) -> str:
     """Say in two sentences what calibration did."""
     from collections import Counter
 
-    progress = edge.made["progress"]
     count = Counter(row["done"] for row in edge.heads())
     heads = ", ".join(f"{number} {word}" for word, number in count.most_common())
+    if edge.form == "hold":
+        return f"Entropies held at their value at {edge.made['trusted']} keys. Heads: {heads}."
+    progress = edge.made["progress"]
     return (
         f"Validation loss {progress['first_task']:.3f} → {progress['best_task']:.3f} nats at a drift of "
         f"{progress['best_drift']:.4f} nats a token (step {progress['best_step']}, {progress['seconds']:.0f} s). "
