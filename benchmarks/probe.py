@@ -100,7 +100,8 @@ def measure_memory(n: int, kind: str, layers: int) -> None:
         Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
         before = peak()
         work(model, ids)
-    print(json.dumps({"n": n, "kind": kind, "layers": len(model.layers), "megabytes": round((peak() - before) / 1024, 1)}))
+    above = round((peak() - before) / 1024, 1)
+    print(json.dumps({"n": n, "kind": kind, "layers": len(model.layers), "megabytes": above}))
 
 
 def main() -> None:

