@@ -14,6 +14,7 @@ from strop.cli.group import kept
 if TYPE_CHECKING:
     from strop.hf.probe import Probed
     from strop.records import Record
+    from strop.report.page import Page
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,6 @@ def run(request: Request, quiet: bool = False) -> tuple[Probed, Path]:
         source = find(request.model, lambda words: bar.update(text=words))
         from strop.hf.load import load  # seconds of imports: a wrong name or text is told before them
         from strop.hf.probe import ProbeConfig, check_lengths, default_lengths, probe, text_inputs
-        from strop.report.probe import page
 
         model, tokeniser = load(source, request.dtype, request.trust_remote_code)
     lengths = check_lengths(model, request.lengths or default_lengths(model))
@@ -91,21 +91,21 @@ def run(request: Request, quiet: bool = False) -> tuple[Probed, Path]:
     assert probed.folder is not None
     records.write_csv(probed.folder / "heads.csv", probed.heads)
     report = request.out or probed.folder / "report.html"
-    page(probed.heads, probed.records, probed.sentence, _settings(config)).write(report)
+    page_of(probed).write(report)
     return probed, report
 
 
-def demo(out: Path, runs: Path = Path("runs"), quiet: bool = False) -> list[str]:
-    """Probe SmolLM2 to 2,048 tokens, write its report to `out` and return the three most striking lines."""
-    from strop.report.probe import striking
+def page_of(probed: Probed) -> Page:
+    """Return the report of a probe that this verb ran."""
+    from strop.report.probe import page
 
-    probed, _ = run(Request("smollm2", lengths=(128, 256, 512, 1024, 2048), runs=runs, out=out), quiet)
-    return striking(probed.heads, probed.sentence)
+    return page(probed.heads, probed.records, probed.sentence, _settings(probed))
 
 
-def _settings(config: object) -> Record:
-    shown: Record = {name: str(value) for name, value in vars(config).items() if name != "lengths"}
-    return {"model": shown.pop("model"), "lengths": ", ".join(map(str, vars(config)["lengths"])), **shown}
+def _settings(probed: Probed) -> Record:
+    shown: Record = {name: str(value) for name, value in vars(probed.config).items() if name != "lengths"}
+    lengths = ", ".join(str(n) for n in vars(probed.config)["lengths"])
+    return {"model": shown.pop("model"), "lengths": lengths, **shown}
 
 
 def _show(probed: Probed) -> None:

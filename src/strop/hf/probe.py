@@ -47,6 +47,7 @@ class Probed:
     heads: list[Record]
     sentence: str
     folder: Path | None = None
+    config: ProbeConfig | None = None
 
 
 def measure_lengths(
@@ -116,7 +117,8 @@ def probe(
     heads = summarise(rows)
     if run is not None:
         run.finish(config, rows)
-    return Probed(rows, heads, sentence(name or type(model).__name__, heads), run.folder if run else None)
+    said = sentence(name or type(model).__name__, heads)
+    return Probed(rows, heads, said, None if run is None else run.folder, config)
 
 
 @torch.inference_mode()
