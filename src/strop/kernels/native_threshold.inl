@@ -1,7 +1,7 @@
 // Sparsemax and 1.5-entmax (arXiv 1602.02068, 1905.05702) on logits at hand: with u = (α - 1)·(e - max),
 //   w = [u - τ]_+^(1/(α - 1)),   τ in [-1, 0) such that Σ w = 1.
 // The sum is convex and falls in τ, so Newton's steps from τ = -1 climb to the root and never pass it; for sparsemax they
-// end exactly, when the support stops shrinking. Lanes that are done take steps of nothing. Sums run per key block and then over blocks.
+// end exactly, when the support stops shrinking. Lanes that are done take steps of nothing. Sums run per block, then over blocks.
 
 static inline float power_scale(int kind) { return kind == KIND_ENTMAX15 ? 0.5f : 1.0f; }
 
