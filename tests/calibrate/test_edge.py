@@ -42,6 +42,19 @@ def test_saved_and_loaded_it_is_the_same(tmp_path: Path, form, outputs):
     assert (tmp_path / "edge.safetensors").stat().st_size < 8_000
 
 
+def test_sharpened_takes_an_edge():
+    from strop.hf import sharpened
+
+    model = tiny.model()
+    made = edge(model, "log-n", outputs=True)
+    with made.applied(model):
+        wanted = logits(model)
+    with sharpened(model, made):
+        assert torch.equal(logits(model), wanted)
+    with pytest.raises(EdgeError, match="fingerprint"), sharpened(tiny.model(seed=1), made):
+        pass
+
+
 def test_zero_numbers_change_nothing():
     model = tiny.model()
     for form in FORMS:

@@ -47,16 +47,10 @@ def read(path: Path) -> tuple[dict[str, Any], Halves]:
     about, tensors = _opened(path)
     remedy = "Copy it again, or calibrate again"
     digest = about.pop("sha256", None)
-    require(
-        digest == _digest(about, tensors),
-        f"{path} must be as it was written",
-        "a changed file",
-        remedy,
-        DamagedFileError,
-    )
-    require(
-        about["form"] in FORMS, f"{path} must have a known form", repr(about["form"]), "Update strop", EdgeFileError
-    )
+    same = digest == _digest(about, tensors)
+    require(same, f"{path} must be as it was written", "a changed file", remedy, DamagedFileError)
+    form = about.get("form")
+    require(form in FORMS, f"{path} must have a known form", repr(form), "Update strop", EdgeFileError)
     halves: Halves = {half: {} for half in HALVES}
     for key, tensor in tensors.items():
         name, _, half = key.rpartition(".")

@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 @click.option("--rate", type=float, default=0.05, show_default=True, help="Adam's learning rate.")
 @click.option("--budget", type=float, default=0.01, show_default=True, help="Drift allowed on prose, nats a token.")
 @click.option("--sparsity", type=float, default=0.0, show_default=True, help="L1 penalty that leaves heads alone.")
+@click.option(
+    "--windows", type=click.IntRange(min=1), default=8, show_default=True, help="Texts of prose to hold still."
+)
 @click.option("--prose", type=click.Path(), help="UTF-8 text to hold still.  [default: Python's own documentation]")
 @click.option(
     "--test-prompts", type=click.IntRange(min=0), default=48, show_default=True, help="Prompts a size; 0: no test."
@@ -77,6 +80,7 @@ def command(model: str, threads: int | None, as_json: bool, out: Path, runs: Pat
     recipe = Recipe(
         task=given["task"], sizes=_bounds(given["sizes"]), phrasings=words(given["phrasings"]), seed=given["seed"],
         data=_data(given), prose=given["prose"], trusted=given["trusted"],
+        windows=given["windows"],
     )  # fmt: skip
     checksum = recipe.checksum(settings.steps)  # wrong data are told before the model is opened
     name, opened_model, reader = opened(model, given["dtype"], given["trust_remote_code"], quiet=as_json)

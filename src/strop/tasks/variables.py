@@ -20,7 +20,7 @@ NAMES = tuple(f"{first}{second}" for first in "abcdefghjkmnpqrstuvwxyz" for seco
 
 
 class Variables:
-    """Chains of at most `links` assignments among `size`; half of the assignments are numbers."""
+    """The value of a variable among `size` assignments; every other one is to an earlier variable."""
 
     name = "variables"
     phrasings = PHRASINGS
