@@ -60,3 +60,18 @@ def test_no_bound_where_it_is_not_known(family: str) -> None:
     with observed(model) as seen, torch.no_grad():
         model(**families.inputs(family))
     assert all(weight_bound(model, call) is None for call in seen.calls if "EncDec" not in call.name)
+
+
+def test_a_norms_shift_counts() -> None:
+    """A small gain and a large shift: logits differ by the shift's query times the keys, far past what the gain allows."""
+    model = families.fresh("gpt2")
+    generator = torch.Generator().manual_seed(0)
+    for block in model.transformer.h:
+        torch.nn.init.constant_(block.ln_1.weight, 0.02)
+        torch.nn.init.normal_(block.ln_1.bias, std=3.0, generator=generator)
+    with observed(model) as seen, torch.no_grad():
+        model(input_ids=families.ids(2, 24))
+    for call in seen.calls:
+        bound = weight_bound(model, call)
+        assert bound is not None
+        assert all(s <= b for s, b in zip(call.numbers["spread_max"].tolist(), bound, strict=True))
