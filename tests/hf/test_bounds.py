@@ -63,7 +63,7 @@ def test_no_bound_where_it_is_not_known(family: str) -> None:
 
 
 def test_a_norms_shift_counts() -> None:
-    """A small gain and a large shift: logits differ by the shift's query times the keys, far past what the gain allows."""
+    """A small gain and a large shift: logits differ by the shift times the keys, far past what the gain allows."""
     model = families.fresh("gpt2")
     generator = torch.Generator().manual_seed(0)
     for block in model.transformer.h:
