@@ -146,3 +146,14 @@ def test_damaged_weights_are_told_plainly(tmp_path: Path) -> None:
 def test_finding_a_model_loads_no_torch() -> None:
     code = "import sys, strop.hf.sources; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("place", [0, -1])
+def test_a_fingerprint_sees_both_ends_of_a_large_file(tmp_path: Path, place: int) -> None:
+    weights, source = tmp_path / "model.safetensors", sources.Source("x", str(tmp_path))
+    content = bytearray(3 << 20)
+    weights.write_bytes(content)
+    before = fingerprint(source)
+    content[place] = 1
+    weights.write_bytes(content)
+    assert fingerprint(source) != before
