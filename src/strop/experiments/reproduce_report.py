@@ -21,6 +21,8 @@ from strop.experiments.reproduce_tables import (
     distance,
     groups,
     paired_p,
+    regrets,
+    validation,
 )
 from strop.normalisers import AdaptiveTemperature
 from strop.records import Record, canonical, provenance, write, write_csv, write_text
@@ -73,19 +75,15 @@ def settings_table(found: Sequence[Group]) -> Table:
 
 
 def validation_table(found: Sequence[Group]) -> Table:
-    """Mean accuracy of every rule up to 64 items, on sets of their own: what the recommended rule was chosen by."""
-    rows: list[list[object]] = []
-    for g in found:
-        at: dict[str, dict[int, list[float]]] = {}
-        for row in g.survey:
-            if row["what"] == "validation" and not row["grid"]:
-                at.setdefault(str(row["rule"]), {}).setdefault(int(str(row["n"])), []).append(
-                    float(str(row["accuracy"]))
-                )
-        choice = {name: values for name, values in at.items() if not name.startswith(("oracle", "true"))}
-        rows += [[g.name, name, *(100 * _mean(v) for v in values.values())] for name, values in choice.items()]
-    heads = [Column(str(n), f"{n} items", lambda v: fixed(v, 2)) for n in VALIDATION]
-    return Table([Column("models"), Column("rule"), *heads], rows, "Validation: accuracy up to 64 items, %")
+    """Every rule at 64 items, on sets of their own, and its largest regret up to 64: what the choice was made by."""
+    tables = {g.name: validation(g) for g in found}
+    last = max(VALIDATION)
+    rows = [
+        [rule, *(100 * t[rule][last] for t in tables.values()), 100 * regret] for rule, regret in regrets(found).items()
+    ]
+    heads = [Column(name, f"{name}, {last} items", lambda v: fixed(v, 2)) for name in tables]
+    regret = Column("regret", "largest regret up to 64 items", lambda v: fixed(v, 2))
+    return Table([Column("rule"), *heads, regret], rows, "Validation: accuracy, %, and regret, points")
 
 
 def order_table(found: Sequence[Group]) -> Table:
@@ -146,7 +144,7 @@ def pictures(found: Sequence[Group], models: Sequence[ModelRef]) -> dict[str, Fi
         {g.name: [100 * v for v in _means(g, "right order, simulated")] for g in found},
         {g.name.replace(", ", ",\n"): _offsets(g) for g in found},
     )
-    shown = ("adaptive", "adaptive, held", "log n", "1 + log", "train entropy", RECOMMENDED)
+    shown = ("adaptive", "adaptive, held", "log n", RECOMMENDED, "calibrated", "train entropy")
     betas = {rule: [_mean(first.beta[rule][n]) for n in sizes] for rule in shown if rule in first.beta}
     best = [best_constant(first, n)[0] for n in sizes]
     out["growth"] = draw.growth(sizes, betas, [128.0 if b == "hard" else float(b.split()[1]) for b in best])
@@ -154,7 +152,7 @@ def pictures(found: Sequence[Group], models: Sequence[ModelRef]) -> dict[str, Fi
 
 
 def _strips(model: ModelRef, group: Group, sizes: list[int]) -> dict[str, dict[int, Any]]:
-    every = rules(Fitted(gamma=float(str(group.fit["gamma"]))))
+    every = rules(Fitted())
     chosen = {name: every[name] for name in ("softmax", "adaptive", RECOMMENDED)}
     found = strips(model.load(), model.train.task, sizes, chosen)
     return {name: {n: weights.numpy() for n, weights in at.items()} for name, at in found.items()}
