@@ -23,7 +23,8 @@ def records() -> list[Record]:
     return [
         {
             "n": n, "layer": layer, "name": f"layers.{layer}.{EVIL}", "head": head, "n_keys": 0.94 * n,
-            "entropy": 1.0 + layer, "top_weight": (n / 32) ** (-layer / 4 - head / 20), "spread": 5.0 + head, "first_weight": 0.1 * head,
+            "entropy": 1.0 + layer, "top_weight": (n / 32) ** (-layer / 4 - head / 20), "spread": 5.0 + head,
+            "first_weight": 0.1 * head,
             "recent_weight": math.nan if head == 3 else 0.2,
         }
         for n in (64, 128, 256) for layer in range(3) for head in range(4)
