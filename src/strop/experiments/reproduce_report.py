@@ -79,11 +79,18 @@ def validation_table(found: Sequence[Group]) -> Table:
     tables = {g.name: validation(g) for g in found}
     last = max(VALIDATION)
     rows = [
-        [rule, *(100 * t[rule][last] for t in tables.values()), 100 * regret] for rule, regret in regrets(found).items()
+        [
+            rule,
+            *(100 * t[rule][last] for t in tables.values()),
+            100 * _mean([v for t in tables.values() for v in t[rule].values()]),
+            100 * regret,
+        ]
+        for rule, regret in regrets(found).items()
     ]
     heads = [Column(name, f"{name}, {last} items", lambda v: fixed(v, 2)) for name in tables]
-    regret = Column("regret", "largest regret up to 64 items", lambda v: fixed(v, 2))
-    return Table([Column("rule"), *heads, regret], rows, "Validation: accuracy, %, and regret, points")
+    mean = Column("mean", "mean, 16 to 64 items", lambda v: fixed(v, 2))
+    regret = Column("regret", "largest regret, 16 to 64 items", lambda v: fixed(v, 2))
+    return Table([Column("rule"), *heads, mean, regret], rows, "Validation: accuracy, %, and regret, points")
 
 
 def order_table(found: Sequence[Group]) -> Table:
@@ -144,7 +151,7 @@ def pictures(found: Sequence[Group], models: Sequence[ModelRef]) -> dict[str, Fi
         {g.name: [100 * v for v in _means(g, "right order, simulated")] for g in found},
         {g.name.replace(", ", ",\n"): _offsets(g) for g in found},
     )
-    shown = ("adaptive", "adaptive, held", "log n", RECOMMENDED, "calibrated", "train entropy")
+    shown = ("adaptive", "adaptive, held", "log n", "1 + log", RECOMMENDED)
     betas = {rule: [_mean(first.beta[rule][n]) for n in sizes] for rule in shown if rule in first.beta}
     best = [best_constant(first, n)[0] for n in sizes]
     out["growth"] = draw.growth(sizes, betas, [128.0 if b == "hard" else float(b.split()[1]) for b in best])
@@ -152,7 +159,7 @@ def pictures(found: Sequence[Group], models: Sequence[ModelRef]) -> dict[str, Fi
 
 
 def _strips(model: ModelRef, group: Group, sizes: list[int]) -> dict[str, dict[int, Any]]:
-    every = rules(Fitted())
+    every = rules(Fitted(train_entropy=float(str(group.fit["train entropy"]))))
     chosen = {name: every[name] for name in ("softmax", "adaptive", RECOMMENDED)}
     found = strips(model.load(), model.train.task, sizes, chosen)
     return {name: {n: weights.numpy() for n, weights in at.items()} for name, at in found.items()}
