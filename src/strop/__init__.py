@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from strop.hf import observed as observed
+    from strop.hf import sharpened as sharpened
     from strop.kernels import attention as attention
     from strop.kernels import native as native
     from strop.normalisers import AdaptiveTemperature as AdaptiveTemperature
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from strop.sharpness import spread_bound as spread_bound
 
 _HOMES = {
+    "strop.hf": ("observed", "sharpened"),
     "strop.kernels": ("attention",),
     "strop.normalisers": (
         "ASEntmax", "AdaptiveTemperature", "AverageHard", "Entmax", "Entmax15", "Hard", "LearnedSink",

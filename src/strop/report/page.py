@@ -113,6 +113,15 @@ class Page:
         """Add a style sheet. Colours: --ink, --muted, --line, --paper, --wash, --accent, --series-1 … 8."""
         self.styles.append(css)
 
+    def include(self, other: Page) -> None:
+        """Add the sections of another page, with its facts, data, scripts and styles; element ids must differ."""
+        for section in other.sections:
+            self.section(section.title).parts.extend(section.parts)
+        self.facts += other.facts
+        self.islands |= other.islands
+        self.scripts += other.scripts
+        self.styles += other.styles
+
     def render(self) -> str:
         """Return the page."""
         scripts = [_no_end_tag(script) for script in (_resource("page.js"), *self.scripts)]
