@@ -172,7 +172,11 @@ def machine() -> dict[str, object]:
     cpu = next(
         (x.split(":")[1].strip() for x in _lines("/proc/cpuinfo") if x.startswith("model name")), platform.machine()
     )
-    return {"cpu": cpu, "cores": os.cpu_count(), "instruction_set": native.status().level, "torch": torch.__version__}
+    load = os.getloadavg()[1]  # of five minutes: on a busy machine the clock says little
+    level = native.status().level
+    return {
+        "cpu": cpu, "cores": os.cpu_count(), "instruction_set": level, "torch": torch.__version__, "load_average": load
+    }  # fmt: skip
 
 
 def _lines(path: str) -> list[str]:

@@ -27,17 +27,19 @@ def write(results: dict[str, Any], page: Path) -> None:
 def tables(results: dict[str, Any]) -> Iterator[str]:
     """Yield all lines."""
     machine = results["machine"]
-    yield f"{machine['cpu']}, {machine['cores']} cores, {machine['instruction_set']}, torch {machine['torch']}.\n"
+    yield f"{machine['cpu']}, {machine['cores']} cores, {machine['instruction_set']}, torch {machine['torch']}; "
+    yield f"load average of the machine while measuring: {machine['load_average']:.0f}.\n"
     yield "| case | bar | one thread | two threads |\n|---|---|---|---|"
     for name, bar, cell in _summary(results):
         one, two = (cell(threads) if _has(results, threads) else "–" for threads in ("1", "2"))
         yield f"| {name} | {bar} | {one} | {two} |"
     yield ""
-    yield "| d | n | heads | | torch ms | torch GFLOP/s | adaptive GFLOP/s | adaptive ÷ torch | with statistics ÷ torch |"
+    yield "| d | n | heads | | torch ms | torch GFLOP/s | adaptive GFLOP/s | adaptive ÷ torch | statistics ÷ torch |"
     yield "|---|---|---|---|---|---|---|---|---|"
     for row in results.get("prefill", {}).get("1", []):
+        kind = "causal" if row["causal"] else "full"
         yield (
-            f"| {row['d']} | {row['n']} | {row['heads']} | {'causal' if row['causal'] else 'full'} | {row['torch_ms']:.1f} "
+            f"| {row['d']} | {row['n']} | {row['heads']} | {kind} | {row['torch_ms']:.1f} "
             f"| {row['torch_gflops']:.0f} | {row['adaptive_gflops']:.0f} | {row['adaptive_ratio']:.2f} "
             f"| {row['statistics_ratio']:.2f} |"
         )

@@ -184,3 +184,14 @@ def test_a_stale_or_broken_library_is_named(monkeypatch, tmp_path):
     assert "could not be loaded" in native_abi.library.__wrapped__()
     (tmp_path / "_native.so").unlink()
     assert "was not built" in native_abi.library.__wrapped__()
+
+
+@built
+@pytest.mark.parametrize("n_q", [1, 40])
+@pytest.mark.parametrize("level", native.status().levels)
+def test_bfloat16_is_float32_inside_rounded_once_to_nearest(n_q, level, draw):
+    tensors = [t.bfloat16() for t in inputs(draw, n_q=n_q)]
+    narrow, wide = (results(t, level=level) for t in (tensors, [t.float() for t in tensors]))
+    assert torch.equal(narrow[0], wide[0].bfloat16())
+    for a, b in zip(narrow[1:], wide[1:], strict=True):
+        assert torch.equal(a, b)

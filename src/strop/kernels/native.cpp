@@ -172,8 +172,11 @@ DOOR int32_t strop_native_run(const strop::Args *a, int32_t level, int64_t threa
     if (!scratch) return 1;
     Job job{a, k, 0, -1, scratch, piece, {0}, {0}};
     if (!decode) run_phase(job, -1, units, threads, (GompParallel)gomp_parallel);
-    for (int phase = 0; decode && phase < 4; phase++)
-        run_phase(job, phase, k->decode_units(*a, phase), threads, (GompParallel)gomp_parallel);
+    for (int phase = 0; decode && phase < 4; phase++) {
+        int64_t heads = k->decode_units(*a, phase);
+        bool alone = phase % 2 && heads < 256;   // merges are small: waking the team would cost more
+        run_phase(job, phase, heads, alone ? 1 : threads, (GompParallel)gomp_parallel);
+    }
     free(scratch);
     return 0;
 }
