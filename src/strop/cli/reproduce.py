@@ -86,7 +86,7 @@ def _study(
         seeds=seeds,
         sizes=sizes or SIZES,
         sets=sets or (256 if quick else 2048),
-        survey_sets=24_576 if quick else 98_304,
+        survey_sets=12_288 if quick else 98_304,
         steps=steps,
         train_sizes=None if train_sizes is None else (train_sizes[0], train_sizes[1]),
         classes=classes,

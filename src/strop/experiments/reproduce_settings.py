@@ -42,7 +42,7 @@ SETTINGS = {
     ),
     "decay": Setting(
         TrainConfig(steps=10_000, schedule="cosine"),
-        "a third of the steps, with the learning rate brought to zero on a cosine: our best",
+        "a third of the steps, with the learning rate brought to zero on a cosine",
     ),
     "literal": Setting(
         TrainConfig(steps=100_000),

@@ -142,12 +142,12 @@ def order(
 def growth(sizes: Sequence[int], betas: Curves, hindsight: Sequence[float]) -> Figure:
     """How β grows with the size under each rule, beside the best single β with hindsight."""
     with figures.style():
-        figure, axis = figures.new(7, 3.6)
+        figure, axis = figures.new(8.6, 3.6)
         for i, (name, values) in enumerate(betas.items()):
             axis.plot(sizes, values, "o-", color=figures.colour(i), label=name, markersize=3.5, linewidth=1.6)
         axis.plot(sizes, hindsight, "x", color=figures.ink("ink"), label="best single β, hindsight", zorder=5)
         axis.set_yscale("log", base=2)
         figures.sizes_axis(axis, list(sizes))
         axis.set_ylabel("mean β")
-        axis.legend(fontsize=8)
+        axis.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5))
     return figure
