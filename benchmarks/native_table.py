@@ -73,6 +73,10 @@ def _summary(results: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
         lambda t: ", ".join(f"{r['ratio']:.2f}" for r in rows("decode", t)),
     )  # fmt: skip
     yield (
+        "the same by the fastest call of each", "",
+        lambda t: ", ".join(f"{r['fastest_ratio']:.2f}" for r in rows("decode", t)),
+    )  # fmt: skip
+    yield (
         "reading the cache once ÷ torch (the limit)", "",
         lambda t: ", ".join(f"{r['read_ratio']:.2f}" for r in rows("decode", t)),
     )  # fmt: skip
