@@ -1,7 +1,7 @@
 from strop.report.calibrate import answers_table, page, prose_table, verdict
 
 
-def row(size, before, after, p, phrasing="room"):
+def row(size, before, after, p, phrasing="room", passages=6):
     sides = {"before": before, "before_low": before - 0.05, "before_high": before + 0.05, "after": after}
     more = {"after_low": after - 0.05, "after_high": after + 0.05, "nats_before": 1.0, "nats_after": 0.5}
     tests = {"gains": 10, "losses": 2, "p_mcnemar": p, "p_passages": 2 * p}
@@ -33,6 +33,10 @@ def test_harm_is_said_first_and_both_tests_must_agree():
     assert said.startswith("Significantly better on 1 of 3 groups of prompts. WORSE on recall “<b>price</b>” at 16.")
     assert said.endswith("Prose: +0.0040 nats a token at worst.")
     assert "Significantly worse on none." in verdict(ANSWERS[:2], PROSE)
+
+
+def test_too_few_passages_to_tell_are_said():
+    assert verdict([row(16, 0.5, 0.9, 0.03, passages=5)], PROSE).endswith("ask for more prompts.")
 
 
 def test_tables_hold_intervals_and_changes():

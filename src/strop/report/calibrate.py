@@ -18,6 +18,9 @@ from strop.report.tables import Column, Table
 
 SIGNIFICANT = 0.05
 
+FEWEST = 6
+"""Passages below which the test over passages cannot reach 0.05: 2/2⁵ is 0.06."""
+
 HOW = """
 Every prompt is of the test split, which calibration never saw. An answer counts if greedy decoding writes it exactly.
 Intervals are Wilson's at 95 %. The first p-value is McNemar's exact test over prompts; the second flips the sign of
@@ -62,7 +65,9 @@ def verdict(answers: Sequence[Record], prose: Sequence[Record]) -> str:
     places = "; ".join(f"{row['task']} “{row['phrasing']}” at {row['size']}" for row in worse)
     harm = f" WORSE on {places}." if worse else " Significantly worse on none."
     gain = f"Significantly better on {len(better)} of {len(answers)} groups of prompts."
-    return f"{gain}{harm} Prose: {_signed(change)} nats a token at worst."
+    few = any(_number(row["passages"]) < FEWEST for row in answers)
+    more = f" With fewer than {FEWEST} passages no group can be significant: ask for more prompts." if few else ""
+    return f"{gain}{harm} Prose: {_signed(change)} nats a token at worst.{more}"
 
 
 def answers_table(answers: Sequence[Record]) -> Table:
