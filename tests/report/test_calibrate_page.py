@@ -10,7 +10,7 @@ def row(size, before, after, p, phrasing="room", passages=6):
         "phrasing": phrasing,
         "size": size,
         "prompts": 20,
-        "passages": 4,
+        "passages": passages,
         **sides,
         **more,
         **tests,
