@@ -57,9 +57,9 @@ def reason_not(
     **settings: object,
 ) -> str | None:
     """Say what the kernel does not do."""
-    kernel = library()
-    if not isinstance(kernel, Library):
-        return kernel
+    missing: str | None = _missing()
+    if missing is not None:
+        return missing
     if query.device.type != "cpu":
         return f"the native kernel runs on the CPU, and the query is on {query.device}"
     if query.dtype not in (torch.float32, torch.bfloat16):
@@ -74,6 +74,13 @@ def reason_not(
         return "under torch.compile the native kernel has no gradient"
     missed = hidden_tensor(normaliser)
     return f"{missed} wants a gradient but is not a parameter" if missed else None
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _missing() -> str | None:
+    """Why there is no kernel; torch.compile asks once instead of tracing how a library is loaded."""
+    kernel = library()
+    return None if isinstance(kernel, Library) else kernel
 
 
 def run(
