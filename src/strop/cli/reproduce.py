@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,9 +62,9 @@ def command(
     from strop.experiments.reproduce import run
     from strop.experiments.reproduce_report import write_results
 
-    records, models = run(study, out, Local(workers), _phase(as_json))
-    page = write_results(study, records, models, out)
-    _print(records, page, as_json)
+    records, models = run(study, out, Local(workers), phase(as_json))
+    _, path = write_results(study, records, models, out)
+    _print(records, path, as_json)
 
 
 def _study(
@@ -81,16 +82,16 @@ def _study(
 
     if train_sizes is not None and len(train_sizes) != 2:
         raise ValueError(f"--train-sizes must be two sizes, got {len(train_sizes)}. For example 5,16.")
-    return Study(
+    start = Study.quick() if quick else Study()
+    return replace(
+        start,
         settings=DEFAULT if settings is None else tuple(settings.split(",")),
         seeds=seeds,
         sizes=sizes or SIZES,
-        sets=sets or (256 if quick else 2048),
-        survey_sets=12_288 if quick else 98_304,
+        sets=sets or start.sets,
         steps=steps,
         train_sizes=None if train_sizes is None else (train_sizes[0], train_sizes[1]),
         classes=classes,
-        bundled=quick,
     )
 
 
@@ -103,14 +104,16 @@ def _check_folder(out: Path) -> None:
     probe.unlink()
 
 
-def _phase(as_json: bool) -> Phase:
+def phase(as_json: bool) -> Phase:
+    """Return what shows a phase of the study as a progress bar."""
+
     @contextmanager
-    def phase(title: str, total: float) -> Iterator[Callable[[float], None]]:
+    def shown(title: str, total: float) -> Iterator[Callable[[float], None]]:
         with output.progress(title, total, quiet=as_json) as bar:
             yield lambda done: bar.update(completed=done)
             bar.update(completed=total)
 
-    return phase
+    return shown
 
 
 def _print(records: list[dict[str, str | int | float | bool | None]], page: Path, as_json: bool) -> None:

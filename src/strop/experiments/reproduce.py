@@ -48,6 +48,11 @@ class Study:
     classes: int | None = None
     bundled: bool = False
 
+    @classmethod
+    def quick(cls) -> Study:
+        """The study in minutes: bundled models, fewer sets."""
+        return cls(sets=256, survey_sets=12_288, bundled=True)
+
     def __post_init__(self) -> None:
         for name in ("seeds", "sets", "survey_sets"):
             if getattr(self, name) < 1:

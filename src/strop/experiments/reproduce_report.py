@@ -203,8 +203,10 @@ def _offsets(group: Group) -> list[list[float]]:
     return list(by_seed.values())
 
 
-def write_results(study: Study, records: list[Record], models: Sequence[ModelRef], root: str | Path) -> Path:
-    """Write records.jsonl, table1.csv, table1.md, figures and report.html; return the page's path."""
+def write_results(
+    study: Study, records: list[Record], models: Sequence[ModelRef], root: str | Path
+) -> tuple[Page, Path]:
+    """Write records.jsonl, table1.csv, table1.md, figures and report.html; return the page and where it is."""
     folder = Path(root) / EXPERIMENT
     found = groups(records)
     origin = provenance()
@@ -218,15 +220,28 @@ def write_results(study: Study, records: list[Record], models: Sequence[ModelRef
     page = _page(found, drawn, study, origin)
     page.data("config", canonical(study))
     page.write(folder / "report.html")
-    return folder / "report.html"
+    return page, folder / "report.html"
+
+
+def striking(records: Sequence[Record]) -> str:
+    """Return the most striking line of the study, for a terminal."""
+    best = _best(groups(records))
+    last = max(best.sizes)
+    accuracy = {rule: f"{fixed(100 * best.mean(rule, last))} %" for rule in ("softmax", "adaptive", RECOMMENDED)}
+    return (
+        f"Trained on at most 16 items, shown {number(last)} ({best.name}): softmax {accuracy['softmax']}, adaptive "
+        f"temperature as published {accuracy['adaptive']}, {RECOMMENDED} held {accuracy[RECOMMENDED]}."
+    )
+
+
+def _best(found: Sequence[Group]) -> Group:
+    """The models that find the maximum most often in the largest sets."""
+    return max(found, key=lambda group: group.mean("hard", max(group.sizes)))
 
 
 def _page(found: Sequence[Group], drawn: dict[str, Figure], study: Study, origin: Record) -> Page:
     page = Page("Softmax is not enough: the max-retrieval study", lead=words.LEAD, provenance=origin)
-    last, best = (
-        max(found[0].sizes),
-        found[-1] if len(found) == 1 else max(found, key=lambda g: g.mean("hard", max(g.sizes))),
-    )
+    last, best = max(found[0].sizes), _best(found)
     for rule in ("softmax", "adaptive", RECOMMENDED):
         page.fact(f"{fixed(100 * best.mean(rule, last))} %", f"{rule}, {best.name}, at {number(last)} items")
     svg = {name: figures.svg(figure) for name, figure in drawn.items()}
