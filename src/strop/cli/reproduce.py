@@ -26,7 +26,7 @@ _EXAMPLES = options.examples(
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option("--quick", is_flag=True, help="Bundled models and 256 sets per size; nothing is trained.")
+@click.option("--quick", is_flag=True, help="Bundled models and 128 sets per size; nothing is trained.")
 @click.option("--settings", default=None, help="Ways to train, between commas.  [default: nearest,decay]")
 @click.option("--seeds", type=click.IntRange(min=1), default=10, show_default=True, help="Models per setting.")
 @click.option("--sets", type=click.IntRange(min=1), default=None, help="Sets per size and model.  [default: 2048]")

@@ -51,7 +51,7 @@ class Study:
     @classmethod
     def quick(cls) -> Study:
         """The study in minutes: bundled models, fewer sets."""
-        return cls(sets=256, survey_sets=12_288, bundled=True)
+        return cls(sets=128, survey_sets=12_288, bundled=True)
 
     def __post_init__(self) -> None:
         for name in ("seeds", "sets", "survey_sets"):
