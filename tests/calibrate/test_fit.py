@@ -8,7 +8,6 @@ from torch import nn
 from strop.calibrate.fit import Settings, calibrate
 from strop.calibrate.forms import FORMS
 from strop.calibrate.objective import Answers, Drift
-from strop.calibrate.recipe import Recipe
 from strop.calibrate.tuned import Tuned
 from strop.records import DamagedFileError
 from strop.tasks.passages import Passage
@@ -70,7 +69,11 @@ def test_the_task_gets_better_and_the_weights_stay(form, outputs):
 def test_what_is_kept_is_within_the_budget():
     model = tiny.model()
     prose = tiny.prose(2, 30)
-    edge = run(model, Settings(steps=12, budget=0.01, every=3, patience=9))
+    seen = []
+    settings = Settings(steps=8, rate=0.3, budget=0.01, every=2, patience=9)
+    edge = run(model, settings, tick=lambda progress: seen.append(progress))
+    assert max(progress.valid_drift for progress in seen) > 0.01  # it went too far
+    assert min(progress.valid_task for progress in seen) < edge.made["progress"]["best_task"]  # and gained by it
     drift = Drift(model, prose)
     with edge.applied(model):
         assert drift.mean(model) <= 0.01
@@ -114,9 +117,10 @@ class StoppedError(Exception):
 
 
 def test_an_interrupted_calibration_goes_on_to_the_same_edge(tmp_path: Path):
-    model, settings = tiny.model(), Settings(steps=8, every=2, budget=0.5)
-    batches = Recipe(sizes=(1, 2), questions=2).batches(model, READER, 8)
+    model, settings = tiny.model(), Settings(steps=8, every=2, budget=5.0, rate=0.005)
+    batches = [BATCH]
     whole = run(model, settings, batches)
+    assert whole.made["progress"]["best_step"] == 8  # so that what is compared comes after the interruption
 
     def stop(progress):
         if progress.step == 5:

@@ -32,6 +32,9 @@ def test_questions_of_one_passage_are_one_change():
     assert mcnemar(before, after) < 1e-10
     assert by_passage(before, after, [i // 20 for i in range(40)]) == 0.5  # two passages: four signs
     assert by_passage(before, before, [0] * 40) == 1.0
+    assert (
+        by_passage([True, False] * 9, [False, True] * 9, [i // 2 for i in range(18)]) == 1.0
+    )  # a gain and a loss each
 
 
 def test_many_passages_are_drawn_and_agree_with_the_normal_distribution():
