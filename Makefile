@@ -11,7 +11,7 @@ NATIVE := src/strop/kernels
 .PHONY: demo test check bench bench-native bench-probe nightly sanitize figure format clean
 
 demo: $(READY) $(MODELS)
-	$(BIN)/python examples/demo.py
+	$(BIN)/strop demo
 
 test: $(READY)
 	$(BIN)/pytest -n 2

@@ -40,7 +40,8 @@ def differentiable(
 ) -> tuple[Tensor, RowStats | None]:
     """Run `forward` so that its results carry gradients to query, key, value, bias and learned parameters."""
     learned = [p for p in problem.normaliser.parameters() if p.requires_grad]
-    out, *stats = _Recomputed.apply(forward, problem, query, key, value, problem.mask.bias, *learned)
+    apply: Callable[..., tuple[Tensor, ...]] = _Recomputed.apply
+    out, *stats = apply(forward, problem, query, key, value, problem.mask.bias, *learned)
     return out, RowStats(*stats) if problem.return_stats else None
 
 

