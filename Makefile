@@ -13,7 +13,7 @@ NATIVE := src/strop/kernels
 demo: $(READY) $(MODELS)
 	$(BIN)/strop demo
 
-test: $(READY)
+test: $(READY) $(MODELS)
 	$(BIN)/pytest -n 2
 
 check: $(READY)

@@ -3,15 +3,14 @@
     python benchmarks/attention.py            # everything, a few minutes
     python benchmarks/attention.py --only speed
 
-Speed: medians of alternating calls, so that a noisy machine disturbs all sides alike. Memory: the growth of a fresh
-process's peak. Results are printed and written to benchmarks/results/attention.json.
+Speed: medians of alternating calls, so that a noisy machine disturbs all sides alike. Memory: the rise of a
+fresh process's resident memory. Results are printed and written to benchmarks/results/attention.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -102,7 +101,7 @@ def memory() -> dict[str, float]:
 
 
 def memory_of(impl: str) -> float:
-    """In a fresh process: warm up on a small call, then see how far the peak grows."""
+    """In a fresh process: warm up on a small call, then see how far the resident memory rises during a large one."""
     import torch
 
     import strop
@@ -110,10 +109,17 @@ def memory_of(impl: str) -> float:
     torch.set_num_threads(2)
     for n in (256, 65_536):
         q, k, v = (torch.randn(1, 1, n, 64) for _ in range(3))
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+        before = resident("VmRSS")
         with torch.inference_mode():
             strop.attention(q, k, v, is_causal=True, normaliser="adaptive", impl=impl)
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return resident("VmHWM") - before
+
+
+def resident(which: str) -> float:
+    """Megabytes of resident memory: VmRSS now, VmHWM at the peak."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(which))
 
 
 def import_cost() -> dict[str, float]:

@@ -27,3 +27,7 @@ def test_every_public_name_is_there():
     program = "import strop\nassert all(getattr(strop, name) is not None for name in strop.__all__)\nstrop.nothing"
     failed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert "module 'strop' has no attribute 'nothing'" in failed.stderr
+
+
+def test_attention_does_not_load_torchs_compiler():
+    assert "torch._dynamo" not in modules_after("import strop; strop.attention")

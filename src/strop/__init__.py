@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from strop import calibrate as calibrate
+    from strop.calibrate import Edge as Edge
     from strop.hf import observed as observed
     from strop.hf import sharpened as sharpened
     from strop.kernels import attention as attention
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from strop.sharpness import spread_bound as spread_bound
 
 _HOMES = {
+    "strop.calibrate": ("Edge",),
     "strop.hf": ("observed", "sharpened"),
     "strop.kernels": ("attention",),
     "strop.normalisers": (
@@ -55,7 +58,12 @@ _HOMES = {
     ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = {"native": "strop.kernels.native", "normalisers": "strop.normalisers", "sharpness": "strop.sharpness"}
+_MODULES = {
+    "calibrate": "strop.calibrate",
+    "native": "strop.kernels.native",
+    "normalisers": "strop.normalisers",
+    "sharpness": "strop.sharpness",
+}
 
 __all__ = ["__version__", *sorted(_HOME_OF), *sorted(_MODULES)]
 

@@ -5,6 +5,7 @@ The error budget is twice the plain path's own error in that dtype (the definiti
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from cases import HEAD_DIM, HEADS, MASKS, NORMALISERS, mask_arguments
 
 import strop
@@ -157,6 +158,19 @@ def test_gradients_reach_beta_unless_detached(draw):
         assert torch.autograd.gradcheck(call, leaves)
         full, cut = (torch.autograd.grad(call(*leaves, detach_beta=d).sum(), leaves[0])[0] for d in (False, True))
         assert not torch.allclose(full, cut, atol=1e-4)
+
+
+@pytest.mark.parametrize("impl", FAST)
+def test_gradients_survive_checkpointing(impl, draw):
+    leaves = [torch.randn(1, 2, 9, 4, generator=draw).requires_grad_() for _ in range(3)]
+
+    def attend(*tensors):
+        return strop.attention(*tensors, is_causal=True, normaliser="adaptive", impl=impl)
+
+    expected = torch.autograd.grad(attend(*leaves).sum(), leaves)
+    again = torch.utils.checkpoint.checkpoint(attend, *leaves, use_reentrant=False)
+    for got, truth in zip(torch.autograd.grad(again.sum(), leaves), expected, strict=True):
+        torch.testing.assert_close(got, truth)
 
 
 def test_dropout_keeps_the_mean_and_drops_weights(draw):

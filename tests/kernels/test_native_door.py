@@ -176,6 +176,7 @@ def test_without_the_library_everything_else_works(draw, monkeypatch):
     """As on a machine that had no compiler."""
     why = "the native kernel was not built"
     monkeypatch.setattr(native, "library", lambda: why)
+    monkeypatch.setattr(native, "MISSING", why)
     q, k, v = inputs(draw, 5, 6, kv_heads=4)
     assert native.status() == native.Status(False, why, None, (), torch.get_num_threads(), None)
     assert native.reason_not(q, k, v, Mask(), normaliser=strop.Softmax(), **SETTINGS) == why

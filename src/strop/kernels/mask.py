@@ -15,10 +15,10 @@ write "never" where −inf is not wanted, and such a key is not counted in n_key
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
-from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from strop._checks import require
 from strop._types import Keep, Rows
@@ -46,10 +46,10 @@ class Mask:
             return cls(diagonal=0)
         if attn_mask is None:
             return cls()
-        if isinstance(attn_mask, CausalBias):
+        if _is_causal_bias(attn_mask):
             sizes = (attn_mask.seq_len_q, attn_mask.seq_len_kv)
             require(sizes == (n_q, n_k), f"attn_mask must be made for {n_q} queries and {n_k} keys", sizes)
-            return cls(diagonal=n_k - n_q if attn_mask.variant == CausalVariant.LOWER_RIGHT else 0)
+            return cls(diagonal=n_k - n_q if attn_mask.variant.name == "LOWER_RIGHT" else 0)
         _check_shape(attn_mask, query, n_k)
         if attn_mask.dtype == torch.bool:
             return cls(keep=attn_mask)
@@ -82,6 +82,11 @@ class Mask:
         if self.diagonal is None:
             return torch.full((n_q,), n_k, device=device)
         return (torch.arange(n_q, device=device) + self.diagonal + 1).clamp(0, n_k)
+
+
+def _is_causal_bias(attn_mask: Any) -> TypeGuard[Any]:
+    """Known by name: importing the class for an isinstance would load torch's whole compiler, a second or more."""
+    return type(attn_mask).__name__ == "CausalBias"
 
 
 def _rows(mask: Tensor | None, start: int, stop: int) -> Tensor | None:

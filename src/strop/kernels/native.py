@@ -24,6 +24,9 @@ from strop.kernels.native_grad import Problem, differentiable, hidden_tensor
 from strop.normalisers import AdaptiveTemperature, Entmax15, Normaliser, Softmax, Sparsemax, Temperature, WithSink
 from strop.sharpness import RowStats
 
+MISSING = None if isinstance(library(), Library) else str(library())
+"""Why there is no kernel. Asked once: torch.compile cannot trace how a library is loaded."""
+
 
 @dataclass(frozen=True)
 class Status:
@@ -57,9 +60,8 @@ def reason_not(
     **settings: object,
 ) -> str | None:
     """Say what the kernel does not do."""
-    missing: str | None = _missing()
-    if missing is not None:
-        return missing
+    if MISSING is not None:
+        return MISSING
     if query.device.type != "cpu":
         return f"the native kernel runs on the CPU, and the query is on {query.device}"
     if query.dtype not in (torch.float32, torch.bfloat16):
@@ -74,13 +76,6 @@ def reason_not(
         return "under torch.compile the native kernel has no gradient"
     missed = hidden_tensor(normaliser)
     return f"{missed} wants a gradient but is not a parameter" if missed else None
-
-
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _missing() -> str | None:
-    """Why there is no kernel; torch.compile asks once instead of tracing how a library is loaded."""
-    kernel = library()
-    return None if isinstance(kernel, Library) else kernel
 
 
 def run(

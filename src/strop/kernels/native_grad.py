@@ -71,9 +71,10 @@ class _Recomputed(torch.autograd.Function):
             raise RuntimeError("The native kernel has no second derivatives. Use impl='streaming' for them.")
         wanted = ctx.needs_input_grad[2:]
         totals: list[Tensor | None] = [None] * len(wanted)
-        for rows, parts in _block_gradients(ctx.problem, ctx.saved_tensors, grads, wanted):
-            _add(totals, parts, rows, ctx.saved_tensors)
-        cast = (t if t is None else t.to(x.dtype) for t, x in zip(totals, ctx.saved_tensors, strict=True))
+        saved = ctx.saved_tensors  # once: a checkpoint unpacks them a single time
+        for rows, parts in _block_gradients(ctx.problem, saved, grads, wanted):
+            _add(totals, parts, rows, saved)
+        cast = (t if t is None else t.to(x.dtype) for t, x in zip(totals, saved, strict=True))
         return (None, None, *cast)
 
 
