@@ -9,7 +9,7 @@ import torch.utils.checkpoint
 from cases import HEAD_DIM, HEADS, MASKS, NORMALISERS, mask_arguments
 
 import strop
-from strop.kernels import IMPLEMENTATIONS, streaming
+from strop.kernels import IMPLEMENTATIONS, layout
 from strop.normalisers import Temperature
 
 SHAPES = [(1, 1), (1, 7), (7, 63), (63, 7), (111, 111)]
@@ -21,7 +21,7 @@ FAST = [name for name in IMPLEMENTATIONS if name != "reference"]
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Make streaming take several blocks at these sizes."""
-    monkeypatch.setattr(streaming, "LOGITS_IN_MEMORY", 10_000)
+    monkeypatch.setattr(layout, "LOGITS_IN_MEMORY", 10_000)
 
 
 def inputs(n_q, n_k, draw, groups=2, value_dim=5, batch=2):
@@ -83,7 +83,7 @@ def test_implementations_agree_with_the_definition(kind, dtype, draw):
 @pytest.mark.parametrize("impl", FAST)
 @pytest.mark.parametrize("kind", ["softmax", "adaptive", "ssmax", "entmax15"])
 def test_a_thousand_keys(kind, impl, draw, monkeypatch):
-    monkeypatch.setattr(streaming, "LOGITS_IN_MEMORY", 1_000_000)
+    monkeypatch.setattr(layout, "LOGITS_IN_MEMORY", 1_000_000)
     if impl == "fused_calls" and kind == "entmax15":
         return
     tensors = [t[:1] for t in inputs(1000, 1000, draw, value_dim=8)]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import strop
-from strop.kernels import native, native_abi, native_grad, reference
+from strop.kernels import layout, native, native_abi, reference
 from strop.kernels.mask import Mask
 from strop.normalisers import Temperature
 
@@ -79,7 +79,7 @@ def test_the_cache_of_a_model_is_read_where_it_lies(draw):
 @built
 @pytest.mark.parametrize("kind", ["softmax", "adaptive", "ssmax", "entmax15"])
 def test_gradients_in_blocks_equal_those_of_the_definition(kind, draw, monkeypatch):
-    monkeypatch.setattr(native_grad, "LOGITS_IN_MEMORY", 40_000)  # several blocks of rows
+    monkeypatch.setattr(layout, "LOGITS_IN_MEMORY", 40_000)  # several blocks of rows
     tensors = inputs(draw)
     bias = torch.randn(1, 4, 70, 300, generator=draw)
     grads = []

@@ -47,11 +47,6 @@ def block(
     return (_careful_sum(weights, value, keep) if careful else weights @ value), stats
 
 
-def repeat_heads(tensor: Tensor, heads: int) -> Tensor:
-    """Give grouped keys or values [*batch, h_kv, n, d] the query's number of heads."""
-    return tensor.repeat_interleave(heads // tensor.shape[-3], dim=-3)
-
-
 def _careful_sum(weights: Weights, value: Tensor, keep: Keep | None) -> Tensor:
     """weights·value in which NaN and ±inf reach just the rows that may see them (0·NaN would reach all)."""
     if keep is None:

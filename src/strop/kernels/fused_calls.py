@@ -23,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from strop._types import Rows
+from strop.kernels.layout import four_dimensional
 from strop.kernels.mask import Mask
 from strop.normalisers import Normaliser, Temperature
 from strop.sharpness import RowStats, upcast
@@ -78,11 +79,11 @@ def run(
     if query.numel() == 0 or n_k == 0:
         return query.new_zeros(*query.shape[:-1], value.shape[-1]), None
     n_keys = mask.n_keys(n_q, n_k, query.device)
-    q = _four_dimensional(normaliser.prepare_query(upcast(query), n_keys))
-    k, v = _four_dimensional(upcast(key)), _four_dimensional(upcast(value))
+    q = four_dimensional(normaliser.prepare_query(upcast(query), n_keys))
+    k, v = four_dimensional(upcast(key)), four_dimensional(upcast(value))
     n_keys = n_keys.expand(query.shape[:-1]).reshape(q.shape[:-1])
     call = _Call.of(mask, query, n_k, scale)
-    stats = _measure(call, q, k, n_keys) if normaliser.uses == "entropy" else _counted(n_keys, q.dtype)
+    stats = _measure(call, q, k, n_keys) if normaliser.uses == "entropy" else RowStats.counted(n_keys, q.dtype)
     q = q * normaliser.inverse_temperature(stats)[..., None]
     out, _ = call(q, k, v)
     sink = normaliser.sink()
@@ -107,7 +108,7 @@ class _Call(NamedTuple):
         bias = torch.zeros((), dtype=upcast(query).dtype, device=query.device).masked_fill(~keep, -torch.inf)
         if query.ndim > 4:
             bias = bias.expand(*query.shape[:-3], *(1, 1, 1)[bias.ndim :], *bias.shape[-3:])
-        bias = _four_dimensional(bias)
+        bias = four_dimensional(bias)
         return cls(bias.expand(*bias.shape[:2], query.shape[-2], n_k), False, scale)
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
@@ -128,16 +129,3 @@ def _measure(call: _Call, q: Tensor, k: Tensor, n_keys: Rows) -> RowStats:
     sees = n_keys > 0
     unknown = torch.full_like(mean, torch.nan)
     return RowStats(n_keys, unknown, unknown, torch.where(sees, logsumexp, -torch.inf), torch.where(sees, mean, 0.0))
-
-
-def _counted(n_keys: Rows, dtype: torch.dtype) -> RowStats:
-    """All that is known without looking at a key."""
-    unknown = torch.full_like(n_keys, torch.nan, dtype=dtype)
-    return RowStats(n_keys, unknown, unknown, unknown, unknown)
-
-
-def _four_dimensional(tensor: Tensor) -> Tensor:
-    """[*batch, h, n, d] → [b, h, n, d]."""
-    if tensor.ndim > 4:
-        return tensor.flatten(0, -4)
-    return tensor[(None,) * (4 - tensor.ndim)]

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from strop._types import Rows
+from strop.kernels.layout import four_dimensional
 from strop.kernels.mask import Mask
 from strop.kernels.native_abi import MOST_COEFFICIENTS, Library, library
 from strop.kernels.native_call import Call
@@ -119,7 +120,7 @@ def _forward(
     kind = _kind(normaliser)
     assert kind is not None
     call = Call(
-        _flat(query), _flat(key), _flat(value), _flat_mask(mask.keep, rows, key.shape[-2]),
+        *map(four_dimensional, (query, key, value)), _flat_mask(mask.keep, rows, key.shape[-2]),
         _flat_mask(None if mask.bias is None else mask.bias.float(), rows, key.shape[-2]), None, None,
         mask.diagonal, scale, softcap or 0.0, kind, 1.0, [], 0.0, torch.inf, return_stats,
     )  # fmt: skip
@@ -140,7 +141,7 @@ def _tempered(call: Call, normaliser: Temperature, mask: Mask, rows: torch.Size,
     if isinstance(rule, AdaptiveTemperature) and _answers_as(rule, AdaptiveTemperature):
         hold_at = rule.peak if rule.beyond_fit == "hold" else torch.inf
         return call._replace(coefficients=list(rule.coefficients), threshold=rule.threshold, hold_at=hold_at)
-    stats = _statistics(call, rows, level) if normaliser.uses == "entropy" else _counts(call, mask, rows)
+    stats = _statistics(call, rows, level) if normaliser.uses == "entropy" else _counted(call, mask, rows)
     return call._replace(beta=_flat_rows(normaliser.inverse_temperature(stats), rows))
 
 
@@ -155,11 +156,8 @@ def _statistics(call: Call, rows: torch.Size, level: str | None) -> RowStats:
     return RowStats(*(field.reshape(rows) for field in stats))
 
 
-def _counts(call: Call, mask: Mask, rows: torch.Size) -> RowStats:
-    """Statistics of which n_keys alone is known."""
-    n_keys = mask.n_keys(rows[-1], call.key.shape[-2], call.query.device).expand(rows)
-    unknown = torch.zeros((), dtype=torch.float32).expand(rows)
-    return RowStats(n_keys, unknown, unknown, unknown, unknown)
+def _counted(call: Call, mask: Mask, rows: torch.Size) -> RowStats:
+    return RowStats.counted(mask.n_keys(rows[-1], call.key.shape[-2], call.query.device).expand(rows), torch.float32)
 
 
 def _prepared(
@@ -187,16 +185,9 @@ def _wants_gradient(query: Tensor, key: Tensor, value: Tensor, mask: Mask, norma
     return any(t.requires_grad for t in tensors) or hidden_tensor(normaliser) is not None
 
 
-def _flat(tensor: Tensor) -> Tensor:
-    """[*batch, heads, n, d] as [B, H, n, d]; two dimensions are one head, three are heads without a batch."""
-    if tensor.ndim < 4:
-        return tensor.reshape((1,) * (4 - tensor.ndim) + tensor.shape)
-    return tensor if tensor.ndim == 4 else tensor.flatten(0, -4)
-
-
 def _flat_mask(tensor: Tensor | None, rows: torch.Size, n_k: int) -> Tensor | None:
-    return None if tensor is None else _flat(tensor.expand(*rows, n_k))
+    return None if tensor is None else four_dimensional(tensor.expand(*rows, n_k))
 
 
 def _flat_rows(tensor: Rows, rows: torch.Size) -> Tensor:
-    return _flat(tensor.detach().to(torch.float32).expand(rows)[..., None])[..., 0]
+    return four_dimensional(tensor.detach().to(torch.float32).expand(rows)[..., None])[..., 0]

@@ -14,12 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from strop.kernels.dense import block, repeat_heads
+from strop.kernels.dense import block
+from strop.kernels.layout import repeat_heads, row_blocks
 from strop.kernels.mask import Mask
 from strop.normalisers import Normaliser
 from strop.sharpness import RowStats, upcast
-
-LOGITS_IN_MEMORY = 1 << 22
 
 Forward = Callable[[], tuple[Tensor, RowStats | None]]
 
@@ -92,11 +91,8 @@ def _add(totals: list[Tensor | None], parts: list[Tensor | None], rows: slice, i
 def _block_gradients(
     problem: Problem, inputs: tuple[Tensor, ...], grads: tuple[Tensor, ...], wanted: tuple[bool, ...]
 ) -> Iterator[tuple[slice, list[Tensor | None]]]:
-    n_q, n_k = inputs[0].shape[-2], inputs[1].shape[-2]
-    height = max(1, LOGITS_IN_MEMORY // max(1, n_k * inputs[0].shape[:-2].numel()))
     careful = not bool(inputs[2].isfinite().all())
-    for start in range(0, n_q, height):
-        rows = slice(start, min(start + height, n_q))
+    for rows in (slice(*ends) for ends in row_blocks(inputs[0], inputs[1].shape[-2])):
         yield rows, _gradients_of_rows(problem, inputs, grads, wanted, rows, careful)
 
 
@@ -116,8 +112,7 @@ def _gradients_of_rows(
     assert value is not None
     with torch.enable_grad():
         mask = replace(problem.mask, bias=bias).rows(rows.start, rows.stop)
-        heads = query.shape[-3] if query.ndim > 2 else 1
-        keys, values = (repeat_heads(x, heads) if x.ndim > 2 else x for x in (upcast(key), upcast(value)))
+        keys, values = (repeat_heads(upcast(x), query) for x in (key, value))
         out, stats = block(
             upcast(query), keys, values, mask, scale=problem.scale, normaliser=problem.normaliser, careful=careful,
             softcap=problem.softcap, dropout_p=0.0, return_stats=problem.return_stats,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from strop.kernels.dense import block, repeat_heads
+from strop.kernels.dense import block
+from strop.kernels.layout import repeat_heads
 from strop.kernels.mask import Mask
 from strop.normalisers import Normaliser
 from strop.sharpness import RowStats, upcast
@@ -30,8 +31,7 @@ def run(
     return_stats: bool,
 ) -> tuple[Tensor, RowStats | None]:
     """Attend with everything in memory at once."""
-    if query.ndim > 2:
-        key, value = repeat_heads(key, query.shape[-3]), repeat_heads(value, query.shape[-3])
+    key, value = repeat_heads(key, query), repeat_heads(value, query)
     out, stats = block(
         upcast(query),
         upcast(key),

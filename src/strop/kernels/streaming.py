@@ -13,12 +13,11 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from strop.kernels.dense import block, repeat_heads
+from strop.kernels.dense import block
+from strop.kernels.layout import repeat_heads, row_blocks
 from strop.kernels.mask import Mask
 from strop.normalisers import Normaliser
 from strop.sharpness import RowStats, upcast
-
-LOGITS_IN_MEMORY = 1 << 22
 
 
 def reason_not(
@@ -41,8 +40,7 @@ def run(
     return_stats: bool,
 ) -> tuple[Tensor, RowStats | None]:
     """Attend block by block."""
-    if query.ndim > 2:
-        key, value = repeat_heads(key, query.shape[-3]), repeat_heads(value, query.shape[-3])
+    key, value = repeat_heads(key, query), repeat_heads(value, query)
     keys, values = upcast(key), upcast(value)
     careful = not torch.compiler.is_compiling() and not bool(values.isfinite().all())
     attend = partial(
@@ -58,18 +56,10 @@ def run(
         attend = partial(checkpoint, attend, use_reentrant=False)
     parts = [
         attend(upcast(query[..., start:stop, :]), keys, values, mask.rows(start, stop))
-        for start, stop in _blocks(query, key.shape[-2])
+        for start, stop in row_blocks(query, key.shape[-2])
     ]
     out = torch.cat([part.to(query.dtype) for part, _ in parts], dim=-2)
     if not return_stats:
         return out, None
     stats = [rows for _, rows in parts if rows is not None]
     return out, RowStats(*(torch.cat(fields, dim=-1) for fields in zip(*stats, strict=True)))
-
-
-def _blocks(query: Tensor, n_k: int) -> list[tuple[int, int]]:
-    """First and last row of every block; one empty block for no rows, so that shapes come out right."""
-    n_q = query.shape[-2]
-    logits_a_row = max(1, n_k * query.shape[:-2].numel())
-    height = max(1, LOGITS_IN_MEMORY // logits_a_row)
-    return [(start, min(start + height, n_q)) for start in range(0, n_q, height)] or [(0, 0)]

@@ -63,6 +63,12 @@ class RowStats(NamedTuple):
         zero = torch.zeros(shape, dtype=like.dtype, device=like.device)
         return cls(none, zero - torch.inf, zero + torch.inf, zero - torch.inf, zero)
 
+    @classmethod
+    def counted(cls, n_keys: Rows, dtype: torch.dtype) -> RowStats:
+        """Rows of which only the number of keys is known; the rest is NaN."""
+        unknown = torch.full_like(n_keys, torch.nan, dtype=dtype)
+        return cls(n_keys, unknown, unknown, unknown, unknown)
+
     def merge(self, other: RowStats) -> RowStats:
         """Return the statistics of the union of two disjoint sets of keys."""
         n_keys = self.n_keys + other.n_keys
