@@ -120,7 +120,8 @@ def _forward(
     kind = _kind(normaliser)
     assert kind is not None
     call = Call(
-        *map(four_dimensional, (query, key, value)), _flat_mask(mask.keep, rows, key.shape[-2]),
+        four_dimensional(query), four_dimensional(key), four_dimensional(value),
+        _flat_mask(mask.keep, rows, key.shape[-2]),
         _flat_mask(None if mask.bias is None else mask.bias.float(), rows, key.shape[-2]), None, None,
         mask.diagonal, scale, softcap or 0.0, kind, 1.0, [], 0.0, torch.inf, return_stats,
     )  # fmt: skip
