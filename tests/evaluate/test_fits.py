@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from strop.evaluate.frozen import Frozen, evaluate, stream
+from strop.evaluate.frozen import Frozen, evaluate
 from strop.evaluate.order import offsets, right_order
 from strop.evaluate.refit import fit_gamma, fit_polynomial, least, survey
 from strop.evaluate.rules import Fitted, rules
@@ -11,6 +11,7 @@ from strop.evaluate.strips import strips
 from strop.models.retriever import RetrieverConfig
 from strop.sharpness import RowStats
 from strop.tasks.max_retrieval import MaxRetrieval
+from strop.tasks.streams import stream
 from strop.train.trainer import TrainConfig, Trainer
 
 TASK = MaxRetrieval()

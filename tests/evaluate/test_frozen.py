@@ -2,11 +2,12 @@ import pytest
 import torch
 from torch import Generator
 
-from strop.evaluate.frozen import Frozen, evaluate, stream
+from strop.evaluate.frozen import Frozen, evaluate
 from strop.evaluate.rules import Fitted, constant, rules
 from strop.models.retriever import Retriever, RetrieverConfig
 from strop.normalisers import AdaptiveTemperature, Hard, LogN, Softmax
 from strop.tasks.max_retrieval import MaxRetrieval
+from strop.tasks.streams import stream
 from strop.train.trainer import TrainConfig, Trainer
 
 TASK = MaxRetrieval()

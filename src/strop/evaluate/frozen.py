@@ -9,7 +9,6 @@ per item of a single set. What is drawn does not depend on the chunk.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -57,12 +56,6 @@ class Tally:
         """Turn sums into means over sets."""
         parts = [{k: v / self.sets for k, v in d.items()} for d in (self.correct, self.nll, self.beta, self.statistics)]
         return Tally(self.sets, *parts)
-
-
-def stream(name: str, size: int, seed: int) -> Generator:
-    """The generator of one stream of sets. Streams of other names, sizes or seeds have nothing in common with it."""
-    key = hashlib.sha256(f"{name}|{size}|{seed}".encode()).digest()
-    return Generator().manual_seed(int.from_bytes(key[:7], "big"))
 
 
 def draws(task: MaxRetrieval, size: int, sets: int, generator: Generator) -> Iterator[Sets]:

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from strop.evaluate.frozen import Frozen, Streamer, draws, stream
+from strop.evaluate.frozen import Frozen, Streamer, draws
 from strop.evaluate.rules import Rule
 from strop.sharpness import RowStats
 from strop.tasks.max_retrieval import MaxRetrieval
+from strop.tasks.streams import stream
 
 
 @torch.no_grad()

@@ -17,11 +17,12 @@ from pathlib import Path
 import torch
 
 from strop.evaluate import order, refit
-from strop.evaluate.frozen import Frozen, Tally, evaluate, stream
+from strop.evaluate.frozen import Frozen, Tally, evaluate
 from strop.evaluate.rules import Fitted, constant, rules
 from strop.experiments.meter import Meter
 from strop.records import Record, Run
 from strop.tasks.max_retrieval import MaxRetrieval
+from strop.tasks.streams import stream
 from strop.train.checkpoint import digest, load_weights
 from strop.train.resumable import one_thread, train
 from strop.train.trainer import TrainConfig

@@ -5,16 +5,19 @@
         config.json                    the config, canonical JSON
         records.jsonl                  what it found
         done.json                      written last: provenance, number of records, checksum of the two above
+        failed.json                    why the last attempt ended badly, until one ends well
         …                              checkpoints and whatever else the run keeps for resuming
 
-A run is finished when done.json is there; its records are read only if the checksums agree.
+A run is finished when done.json is there; its records are read only if the checksums agree. Whoever works on a run
+holds its claim, so that two experiments may share a folder: the lock goes with the process that held it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,6 +65,37 @@ class Run:
             "provenance": provenance(),
         }
         files.write_text(self.folder / "done.json", json.dumps(done, indent=1) + "\n")
+        (self.folder / "failed.json").unlink(missing_ok=True)
+
+    @contextmanager
+    def claimed(self, *, wait: bool = True) -> Iterator[bool]:
+        """Hold the run against other processes; False when another holds it and we do not `wait`."""
+        import fcntl  # POSIX only
+
+        path = self.folder / ".claim"
+        with told_plainly(path):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            file = open(path, "ab")  # noqa: SIM115  # closed below, which gives the claim back
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
+
+    def fail(self, reason: str) -> None:
+        """Note why an attempt ended badly; the run stays unfinished."""
+        files.write_text(self.folder / "failed.json", json.dumps({"reason": reason}) + "\n")
+
+    @property
+    def failure(self) -> str | None:
+        """Why the last attempt ended badly, if it did."""
+        path = self.folder / "failed.json"
+        try:
+            return str(json.loads(_bytes(path))["reason"]) if path.exists() else None
+        except (ValueError, KeyError, TypeError):
+            return "the note of its failure is damaged"
 
     def records(self) -> list[Record]:
         """Return the records of a finished run, or raise when anything is missing or changed."""
