@@ -1,0 +1,72 @@
+"""The single-head retriever of arXiv 2410.01104 (`strop.models.retriever`) with any normaliser and any query.
+
+    h_i = psi_x(x_i)        h_q = psi_q(query)
+    a   = normaliser(scale * (Q h_q) . (K h_i))
+    z   = sum_i a_i V h_i,  class logits = phi(z),  or phi(LayerNorm(z)) with `norm_after`
+
+The norm after attention is the remedy of arXiv 2504.02827: the variance of z falls as n grows, and a norm puts it back.
+With the same generator the weights start the same whatever the normaliser is, and equal those of `Retriever` where the
+query is one number; a normaliser keeps its own start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor, nn
+
+from strop._checks import require
+from strop.models.attending import Attended, attend, attended, weights_of_one_row
+from strop.models.retriever import Retriever, RetrieverConfig, _mlp, initialise
+from strop.normalisers import Normaliser
+
+
+@dataclass(frozen=True)
+class ReaderConfig(RetrieverConfig):
+    """The shape of a reader."""
+
+    query_features: int = 1
+    norm_after: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.query_features >= 1, "query_features must be at least 1", self.query_features)
+
+
+class Reader(Retriever):
+    """Items and a query to class logits; the normaliser's parameters train with the rest."""
+
+    config: ReaderConfig
+
+    def __init__(self, config: ReaderConfig, normaliser: Normaliser, generator: Generator | None = None) -> None:
+        super().__init__(config)
+        self.query = _mlp(config.query_features, config.width, config.width, config.approximate)
+        self.after = nn.LayerNorm(config.width) if config.norm_after else nn.Identity()
+        if generator is not None:
+            initialise(self, generator)
+        self.normaliser = normaliser  # last, so that its own layers are not initialised as the model's are
+
+    def forward(self, items: Tensor, query: Tensor) -> Tensor:
+        """Class logits: items [sets, n, features], query [sets, query_features] -> [sets, classes]."""
+        q, k, v = self._heads(items, query)
+        z = attend(q, k, v, self.normaliser, self.config.scale, None, causal=False)[:, 0, 0]
+        out: Tensor = self.readout(self.after(z))
+        return out
+
+    def attention_weights(self, items: Tensor, query: Tensor) -> Tensor:
+        """Weights of the items: [sets, n], without gradient."""
+        q, k, _ = self._heads(items, query)
+        return weights_of_one_row(q, k, self.normaliser, self.config.scale)[1][:, 0]
+
+    @torch.no_grad()
+    def attention_stats(self, items: Tensor, query: Tensor) -> Attended:
+        """Statistics of each set's one row, every field [sets]."""
+        q, k, _ = self._heads(items, query)
+        rows, weights = weights_of_one_row(q, k, self.normaliser, self.config.scale)
+        return attended(rows.map(lambda field: field[:, 0, 0]), weights[:, 0], self.normaliser)
+
+    def _heads(self, items: Tensor, query: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Query [sets, 1, 1, width], keys and values [sets, 1, n, width]."""
+        hidden = self.item(items)[:, None]
+        return self.to_query(self.query(query))[:, None, None], self.to_key(hidden), self.to_value(hidden)

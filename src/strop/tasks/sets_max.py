@@ -1,0 +1,40 @@
+"""Max retrieval as a task of the arena: the class of the item with the largest value (`strop.tasks.max_retrieval`).
+
+    rho     0.31  0.94  0.12  0.77        query 0.5
+    class      4     7     0     7        target 7
+
+An item is [rho | onehot(class)] and the query says nothing. One item matters of n. Chance: 1 in 10.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Generator, Tensor
+
+from strop.tasks.max_retrieval import MaxRetrieval
+from strop.tasks.task import Problems, SetTask
+
+
+@dataclass(frozen=True)
+class LargestItem(SetTask):
+    """The class of the largest of n items."""
+
+    name = "max_retrieval"
+    classes: int = 10
+
+    @property
+    def features(self) -> int:
+        """A value and one column per class."""
+        return self.classes + 1
+
+    def _draw(self, count: int, size: int, generator: Generator, split: str) -> Problems:
+        task = MaxRetrieval(self.classes, self.features)
+        sets = task.sample(count, size, generator)
+        return Problems(task.items(sets.values, sets.classes), sets.query[:, None], sets.target, size)
+
+    def solve(self, problems: Problems) -> Tensor:
+        """Find the first of the largest values and read its class."""
+        items = problems.inputs
+        best = items[..., 0].argmax(1)[:, None, None].expand(-1, 1, items.shape[-1])
+        return items.gather(1, best)[:, 0, 1:].argmax(-1)

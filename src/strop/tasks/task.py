@@ -1,0 +1,150 @@
+"""What a size-generalisation task is: batches of problems of one size, and a solver that is always right.
+
+A *set* task shows n items without order and a query, and asks for one class. A *sequence* task shows tokens and asks,
+at some positions, what the model should say there: the logits at position t are held against target[t], and IGNORE
+marks positions at which nothing is asked.
+
+Training draws sizes from the closed range `train_sizes`; `test_sizes` go far beyond. What a task draws depends on its
+settings, the size, the split and the generator alone. Draws are uniform numbers and integers, whose bytes are the same
+on every machine; normal ones are not.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Generator, Tensor
+
+from strop._checks import require, require_known
+
+IGNORE = -100
+"""The target where nothing is asked; torch's cross-entropy skips it."""
+
+SIZES_OF_SETS = (16, 64, 256, 1024, 4096, 16384)
+
+
+@dataclass(frozen=True)
+class Problems:
+    """A batch of problems of one size.
+
+    inputs     set: items, float32 [count, n, features]     sequence: tokens, int64 [count, T]
+    query      set: float32 [count, query_features]         sequence: None
+    target     set: int64 [count]                           sequence: int64 [count, T], IGNORE where nothing is asked
+    """
+
+    inputs: Tensor
+    query: Tensor | None
+    target: Tensor
+    size: int
+
+    @property
+    def arguments(self) -> tuple[Tensor, ...]:
+        """What a model is called with: items and query, or tokens."""
+        return (self.inputs,) if self.query is None else (self.inputs, self.query)
+
+    def asked(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what was answered and what is right where something is asked: [answers, classes], [answers]."""
+        where = self.target != IGNORE
+        return outputs[where], self.target[where]
+
+    def first(self, count: int) -> Problems:
+        """Return the first few problems."""
+        query = None if self.query is None else self.query[:count]
+        return Problems(self.inputs[:count], query, self.target[:count], self.size)
+
+
+class Task(ABC):
+    """A seeded generator of problems and its reference solver; a subclass is a frozen dataclass of settings."""
+
+    name: ClassVar[str]
+    kind: ClassVar[Literal["set", "sequence"]]
+    control: ClassVar[bool] = False
+    """True where every item matters, so that sharpness must not win."""
+    train_sizes: ClassVar[tuple[int, int]]
+    test_sizes: ClassVar[tuple[int, ...]]
+    splits: ClassVar[tuple[str, ...]] = ("test",)
+    """What is tested at every test size; "train" and "test" are always known and, by themselves, alike."""
+    smallest: ClassVar[int] = 1
+
+    @property
+    def largest(self) -> int | None:
+        """The largest size there is, or None where there is no end."""
+        return None
+
+    def sample(self, count: int, size: int, generator: Generator, split: str = "train") -> Problems:
+        """Draw `count` problems of one size; the generator alone decides what is drawn."""
+        require(count >= 1, "count must be at least 1", count, "Ask for one problem or more")
+        require(size >= self.smallest, f"size of {self.name} must be at least {self.smallest}", size)
+        end = self.largest
+        require(end is None or size <= end, f"size of {self.name} must be at most {end}", size)
+        require_known("split", split, dict.fromkeys(("train", "test", *self.splits)))
+        return self._draw(count, size, generator, split)
+
+    @abstractmethod
+    def _draw(self, count: int, size: int, generator: Generator, split: str) -> Problems:
+        """Draw, once the door has checked the arguments."""
+
+    @abstractmethod
+    def solve(self, problems: Problems) -> Tensor:
+        """Return the right answers, in the target's shape, from the inputs and the query alone."""
+
+    @abstractmethod
+    def length(self, size: int) -> int:
+        """Return the number of items or tokens of a problem of this size."""
+
+    @abstractmethod
+    def chance(self, size: int) -> float:
+        """Return the share of right answers of a guess that does not read the problem."""
+
+
+class SetTask(Task):
+    """n items and a query; one of `classes` is the answer."""
+
+    kind = "set"
+    train_sizes = (5, 16)
+    test_sizes = SIZES_OF_SETS
+    classes: int
+    query_features: int = 1
+
+    @property
+    @abstractmethod
+    def features(self) -> int:
+        """Columns of an item."""
+
+    def length(self, size: int) -> int:
+        """Items are what a size counts."""
+        return size
+
+    def chance(self, size: int) -> float:
+        """Every class is as likely."""
+        return 1.0 / self.classes
+
+
+class SequenceTask(Task):
+    """Tokens of a small vocabulary, answers included (teacher forced)."""
+
+    kind = "sequence"
+    train_sizes = (4, 16)
+
+    @property
+    @abstractmethod
+    def vocabulary(self) -> int:
+        """Number of tokens."""
+
+    @property
+    def classes(self) -> int:
+        """Any token may be the answer."""
+        return self.vocabulary
+
+
+def shuffled(count: int, size: int, generator: Generator) -> Tensor:
+    """Draw `count` orders of 0 … size − 1: [count, size]."""
+    return torch.rand(count, size, generator=generator).argsort(dim=-1, stable=True)
+
+
+def uninformative(count: int, generator: Generator) -> Tensor:
+    """Draw a query [count, 1] ~ U(0, 1) that says nothing."""
+    return torch.rand(count, 1, generator=generator)

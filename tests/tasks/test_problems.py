@@ -1,0 +1,102 @@
+import hashlib
+
+import pytest
+import torch
+from torch import Generator
+
+from strop.tasks.problems import IGNORE, TASKS, task_by_name
+
+GOLDEN = {
+    "max_retrieval": "f99e22ffefa3dfb6",
+    "average": "34246b1bb5ce711a",
+    "recall": "34e115f5e051842f",
+}
+"""sha256 of inputs, query and target of 16 problems of size 7 from seed 7, the first 16 digits."""
+
+
+def drawn(name, count=16, size=7, seed=7, split="train"):
+    return TASKS[name].sample(count, size, Generator().manual_seed(seed), split)
+
+
+def test_every_task_has_a_golden_hash():
+    assert set(GOLDEN) == set(TASKS)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_same_seed_gives_the_same_bytes(name):
+    problems = drawn(name)
+    parts = (problems.inputs, problems.query, problems.target)
+    data = b"".join(part.numpy().tobytes() for part in parts if part is not None)
+    assert hashlib.sha256(data).hexdigest()[:16] == GOLDEN[name]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_solver_is_right_at_every_size_and_split(name):
+    task = TASKS[name]
+    low, high = task.train_sizes
+    sizes = {task.smallest, *range(low, high + 1), 37, *task.test_sizes}
+    for size in sorted(sizes):
+        for split in ("train", *task.splits):
+            problems = drawn(name, count=4 if size > 1000 else 32, size=size, seed=size, split=split)
+            blind = type(problems)(problems.inputs, problems.query, torch.zeros(0), problems.size)
+            assert torch.equal(task.solve(blind), problems.target)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_shapes_are_those_that_the_task_says(name):
+    task = TASKS[name]
+    for size in (task.smallest, 9):
+        problems = drawn(name, count=3, size=size)
+        assert problems.size == size
+        if task.kind == "set":
+            assert problems.inputs.shape == (3, task.length(size), task.features)
+            assert problems.query.shape == (3, task.query_features)
+            assert problems.target.shape == (3,)
+            assert problems.inputs.dtype == problems.query.dtype == torch.float32
+        else:
+            assert problems.inputs.shape == problems.target.shape == (3, task.length(size))
+            assert problems.query is None
+            assert problems.inputs.dtype == torch.int64
+            assert (problems.target != IGNORE).any(1).all()
+            assert problems.inputs.max() < task.vocabulary
+        assert problems.target.dtype == torch.int64
+        assert problems.target.max() < task.classes
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_global_randomness_is_neither_used_nor_changed(name):
+    torch.manual_seed(0)
+    before = torch.random.get_rng_state()
+    drawn(name)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize("name", [name for name in TASKS if TASKS[name].kind == "sequence"])
+def test_an_answer_follows_where_it_was_asked(name):
+    """Teacher forcing: the next token is the answer, except that the last answer need not be shown."""
+    problems = drawn(name, count=8, size=12)
+    following, target = problems.inputs[:, 1:], problems.target[:, :-1]
+    asked = target != IGNORE
+    assert torch.equal(following[asked], target[asked])
+
+
+def test_names_and_settings_are_checked():
+    assert task_by_name("recall") is TASKS["recall"]
+    assert task_by_name("recall", keys=64).vocabulary == 80
+    with pytest.raises(ValueError, match="Did you mean 'recall'"):
+        task_by_name("recal")
+    with pytest.raises(ValueError, match="setting of recall must be known, got 'key'. Did you mean 'keys'"):
+        task_by_name("recall", key=3)
+    with pytest.raises(ValueError, match="keys must be at least 1, got 0"):
+        task_by_name("recall", keys=0)
+
+
+def test_wrong_asks_are_refused():
+    with pytest.raises(ValueError, match="count must be at least 1, got 0"):
+        drawn("average", count=0)
+    with pytest.raises(ValueError, match="size of average must be at least 1, got 0"):
+        drawn("average", size=0)
+    with pytest.raises(ValueError, match="size of recall must be at most 512, got 513"):
+        drawn("recall", size=513)
+    with pytest.raises(ValueError, match="split must be known, got 'tests'. Did you mean 'test'"):
+        drawn("average", split="tests")
