@@ -52,9 +52,9 @@ class AssociativeRecall(SequenceTask):
         return 1.0 / self.values
 
     def _draw(self, count: int, size: int, generator: Generator, split: str) -> Problems:
-        keys = shuffled(count, self.keys, generator)[:, :size]
+        keys = shuffled(count, self.keys, generator, first=size)
         values = self.keys + torch.randint(self.values, (count, size), generator=generator)
-        asked = shuffled(count, size, generator)[:, : self.queries]
+        asked = shuffled(count, size, generator, first=self.queries)
         pairs = torch.stack([keys, values], -1)
         again = pairs.gather(1, asked[..., None].expand(-1, -1, 2))
         tokens = torch.cat([pairs, again], 1).flatten(1)

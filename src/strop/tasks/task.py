@@ -41,14 +41,14 @@ class Problems:
     size: int
 
     @property
-    def arguments(self) -> tuple[Tensor, ...]:
-        """What a model is called with: items and query, or tokens."""
-        return (self.inputs,) if self.query is None else (self.inputs, self.query)
+    def arguments(self) -> tuple[Tensor, Tensor]:
+        """What a model is called with: items and query, or tokens and where something is asked [count, T]."""
+        return self.inputs, self.target != IGNORE if self.query is None else self.query
 
-    def asked(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what was answered and what is right where something is asked: [answers, classes], [answers]."""
-        where = self.target != IGNORE
-        return outputs[where], self.target[where]
+    @property
+    def answers(self) -> Tensor:
+        """What a model should answer to `arguments`: the targets that are asked for, int64 [answers]."""
+        return self.target[self.target != IGNORE]
 
     def first(self, count: int) -> Problems:
         """Return the first few problems."""
@@ -140,9 +140,10 @@ class SequenceTask(Task):
         return self.vocabulary
 
 
-def shuffled(count: int, size: int, generator: Generator) -> Tensor:
-    """Draw `count` orders of 0 … size − 1: [count, size]."""
-    return torch.rand(count, size, generator=generator).argsort(dim=-1, stable=True)
+def shuffled(count: int, size: int, generator: Generator, first: int | None = None) -> Tensor:
+    """Draw `count` random orders of 0 … size − 1, or the beginning of each: [count, first]."""
+    draw = torch.randint(2**62, (count, size), generator=generator)  # 62 bits: no two are equal
+    return draw.topk(size if first is None else min(first, size), dim=-1).indices
 
 
 def uninformative(count: int, generator: Generator) -> Tensor:
