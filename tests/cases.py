@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import strop
-from strop.normalisers import Normaliser
+from strop.normalisers import Normaliser, PowerN, RelativeLogN, SelectiveTemperature
 
 HEADS, HEAD_DIM = 4, 8
 
@@ -19,10 +19,13 @@ NORMALISERS: dict[str, Callable[[], Normaliser]] = {
     "adaptive detached": lambda: strop.AdaptiveTemperature(detach_beta=True),
     "ssmax": lambda: strop.SSMax(HEADS, bias=True),
     "log_n": lambda: strop.LogN(16),
+    "relative_log_n": lambda: RelativeLogN(4),
+    "power_n": lambda: PowerN(16, HEADS, init=0.4),
     "llama4": lambda: strop.Llama4Temperature(floor=4),
     "yarn": lambda: strop.YaRNTemperature(4),
     "qassmax": lambda: _shaken(strop.QASSMax(HEADS, HEAD_DIM)),
     "qassmax elementwise": lambda: _shaken(strop.QASSMax(HEADS, HEAD_DIM, elementwise=True)),
+    "selective_temperature": lambda: _shaken(SelectiveTemperature(HEADS, HEAD_DIM)),
     "sparsemax": strop.Sparsemax,
     "entmax15": strop.Entmax15,
     "entmax 1.3": lambda: strop.Entmax(1.3, learnable=True, heads=HEADS),

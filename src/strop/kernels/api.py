@@ -17,6 +17,7 @@ import math
 from types import ModuleType
 from typing import Literal, overload
 
+import torch
 from torch import Tensor
 
 from strop._checks import require, require_known, require_number
@@ -32,6 +33,8 @@ IMPLEMENTATIONS: dict[str, ModuleType] = {
     "reference": reference,
 }
 """In the order in which `auto` tries them."""
+PLAIN_ONLY = ("native", "fused_calls")
+"""Those that form the logits in code of their own: they know nothing of `prepare_key` and `weights_of`."""
 
 
 @overload
@@ -83,6 +86,7 @@ def attention(
     )
     softcap = None if softcap is None else require_number("softcap", softcap, above=0)
     mask = Mask.of(attn_mask, is_causal, query, key)
+    _check_bias(normaliser, mask)
     settings = {
         "scale": scale,
         "normaliser": normaliser,
@@ -97,16 +101,23 @@ def attention(
 def _choose(
     impl: str, query: Tensor, key: Tensor, value: Tensor, mask: Mask, settings: dict[str, object]
 ) -> ModuleType:
-    known = ("auto", *IMPLEMENTATIONS)
+    known, normaliser = ("auto", *IMPLEMENTATIONS), settings["normaliser"]
+    assert isinstance(normaliser, Normaliser)
     require_known("impl", impl, known)
     for name in IMPLEMENTATIONS if impl == "auto" else (impl,):
         module = IMPLEMENTATIONS[name]
-        reason = module.reason_not(query, key, value, mask, **settings)
+        reason = _not_plain(name, normaliser) or module.reason_not(query, key, value, mask, **settings)
         if reason is None:
             return module
     raise ValueError(
         f"impl={impl!r} cannot run this call: {reason}. Use impl='auto' or another of {', '.join(IMPLEMENTATIONS)}."
     )
+
+
+def _not_plain(impl: str, normaliser: Normaliser) -> str | None:
+    if impl not in PLAIN_ONLY or normaliser.plain:
+        return None
+    return f"{type(normaliser).__name__} changes the keys or reads the query, which {impl} does not know of"
 
 
 def _check_tensors(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
@@ -141,3 +152,11 @@ def _check_normaliser(normaliser: Normaliser, query: Tensor) -> None:
     if normaliser.heads is not None:
         fits = query.ndim > 2 and query.shape[-3] == normaliser.heads
         require(fits, f"query must have {normaliser.heads} heads as {kind} has", tuple(query.shape))
+
+
+def _check_bias(normaliser: Normaliser, mask: Mask) -> None:
+    if normaliser.additive or mask.bias is None:
+        return
+    nothing = not torch.compiler.is_compiling() and not bool((mask.bias != 0).any())
+    remedy = "Hide keys by a bool mask, or by −inf beside 0"
+    require(nothing, f"attn_mask must add nothing under {type(normaliser).__name__}", "numbers to add", remedy)

@@ -1,7 +1,8 @@
 """Attention of a block of query rows with all its logits in memory: the formula itself.
 
+    q, k   = as the normaliser prepares them
     logits = scale·q·kᵀ, soft-capped as cap·tanh(logits/cap) where asked, plus bias
-    out    = dropout(normaliser.weights(logits, keep)) · v
+    out    = dropout(normaliser.weights_of(q, logits, keep)) · v
 
 `reference` is one such block, `streaming` many. Everything is computed in float32 or better.
 A key that a row may not see contributes exactly nothing to it, even where its value is NaN or infinite (`careful`).
@@ -36,12 +37,12 @@ def block(
     n_q, n_k = query.shape[-2], key.shape[-2]
     keep = mask.dense(n_q, n_k, query.device)
     query = normaliser.prepare_query(query, mask.n_keys(n_q, n_k, query.device))
-    logits = (query * scale) @ key.mT
+    logits = (query * scale) @ normaliser.prepare_key(key).mT
     if softcap is not None:
         logits = softcap * torch.tanh(logits / softcap)
     if mask.bias is not None:
         logits = logits + mask.bias.to(logits.dtype)
-    weights = normaliser.weights(logits, keep)
+    weights = normaliser.weights_of(query, logits, keep)
     stats = RowStats.of(logits, keep) if return_stats else None
     weights = F.dropout(weights, dropout_p) if dropout_p else weights
     return (_careful_sum(weights, value, keep) if careful else weights @ value), stats

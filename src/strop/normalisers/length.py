@@ -1,6 +1,7 @@
 """Inverse temperatures that are a fixed function of n, the keys that the row may see.
 
     LogN                β = log n / log n_train              the entropy of random logits stops growing with n
+    RelativeLogN        β = 1 + slope·log(n / n_train)       1 up to n_train: what was trained is left as it is
     Llama4Temperature   β = 1 + 0.1·log(⌊n / 8192⌋ + 1)      Llama 4's global layers; causally, n is position + 1
     YaRNTemperature     β = (0.1·ln(n / n_train) + 1)²       arXiv 2309.00071, on q and k alike; 1 up to n_train
 
@@ -31,6 +32,21 @@ class LogN(Temperature):
     def inverse_temperature(self, stats: RowStats) -> Rows:
         """log n / log n_train."""
         return log_n_keys(stats.n_keys, stats.mean.dtype) / math.log(self.trained_length)
+
+
+class RelativeLogN(Temperature):
+    """Logarithmic sharpening of the rows that are longer than those of training, and of no other."""
+
+    uses = "n_keys"
+
+    def __init__(self, trained_length: float, slope: float = 1.0) -> None:
+        super().__init__()
+        self.trained_length = require_number("trained_length", trained_length, above=0)
+        self.slope = require_number("slope", slope)
+
+    def inverse_temperature(self, stats: RowStats) -> Rows:
+        """1 + slope·log(n / n_train), 1 up to n_train."""
+        return 1.0 + self.slope * (stats.n_keys.to(stats.mean.dtype) / self.trained_length).clamp(min=1.0).log()
 
 
 class Llama4Temperature(Temperature):

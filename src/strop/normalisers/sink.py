@@ -14,7 +14,7 @@ import math
 import torch
 from torch import Tensor
 
-from strop._checks import require_number
+from strop._checks import require, require_number
 from strop._types import Rows
 from strop.normalisers.base import Temperature, per_head
 from strop.normalisers.constant import Softmax
@@ -51,6 +51,7 @@ class WithSink(Temperature):
 
     def __init__(self, inner: Temperature, logit: Tensor) -> None:
         super().__init__()
+        require(inner.plain, "inner must leave the keys alone and ask for logits only", type(inner).__name__)
         self.inner = inner
         self.heads = inner.heads
         self.uses = inner.uses  # type: ignore[misc]

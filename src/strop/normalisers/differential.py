@@ -1,0 +1,43 @@
+"""Differential attention (arXiv 2410.05258): the difference of two softmaxes, in which what both see cancels,
+
+    weights of heads 2h and 2h+1 alike = softmax(e_2h) − λ_h·softmax(e_2h+1)
+
+Heads come in pairs, and the two heads of a pair hold the two halves of that paper's value of double width, so the
+output is [*batch, 2H, n_q, d_v] as for any other normaliser. A weight may be negative: no entropy is defined.
+
+λ_h is one learned number a pair. That paper writes it as exp(a·b) − exp(c·d) + λ_init with four learned vectors for
+all heads of a layer: the same values can be reached, at another pace; one number keeps it plain and needs no random
+start. It starts at `init`, 0.8, which the paper's rule 0.8 − 0.6·exp(−0.3·(layer − 1)) reaches in deep layers. The
+paper's norm after each head is the model's.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from strop._checks import require, require_number
+from strop._types import Keep, Logits, Weights
+from strop.normalisers.base import Normaliser, softmax, visible
+from strop.sharpness import upcast
+
+
+class Differential(Normaliser):
+    """Softmax of even heads less λ times softmax of odd heads; `heads` counts both."""
+
+    rowwise = False
+    simplex = False
+
+    def __init__(self, heads: int, init: float = 0.8) -> None:
+        super().__init__()
+        remedy = "Two heads make one differential head"
+        require(heads >= 2 and heads % 2 == 0, "heads must be even and at least 2", heads, remedy)
+        self.heads: int = heads
+        self.lambda_ = nn.Parameter(torch.full((heads // 2, 1, 1), require_number("init", init)))
+
+    def weights(self, logits: Logits, keep: Keep | None = None) -> Weights:
+        """The difference, for both heads of each pair; a key hidden from one of them stays hidden from it."""
+        each = softmax(upcast(logits), keep)
+        even, odd = each[..., 0::2, :, :], each[..., 1::2, :, :]
+        difference = even - self.lambda_.to(each.dtype) * odd
+        return visible(difference.repeat_interleave(2, dim=-3), keep)
