@@ -45,8 +45,13 @@ def test_hidden_keys_have_no_weight_and_no_say(kind, draw):
     logits, keep = randn(draw, 2, HEADS, N, N), holes(N)
     normaliser = FURTHER[kind]()
     before = weigh(normaliser, logits, keep)
-    wild = torch.where(keep, logits, torch.tensor([torch.nan, torch.inf, 1e30])[torch.arange(N) % 3])
-    assert torch.equal(weigh(normaliser, wild, keep), before)
+    strange = torch.tensor([torch.nan, torch.inf, 1e30])[torch.arange(N) % 3]
+    wild = torch.where(keep, logits, strange).requires_grad_()
+    after = weigh(normaliser, wild, keep)
+    assert torch.equal(after, before)
+    (grad,) = torch.autograd.grad(after.square().sum(), wild)
+    assert grad.isfinite().all()
+    assert (grad[..., ~keep] == 0).all()
     assert (before[..., ~keep] == 0).all()
     assert (before[..., keep] != 0).any()
 
