@@ -6,6 +6,7 @@ from torch import Generator
 import strop
 from strop.models.decoder import Decoder, DecoderConfig
 from strop.models.positions import POSITIONS, Places
+from strop.normalisers import TRA, Differential, Linear, MultiToken, Selective, Sigmoid, Softpick, StickBreaking
 
 HEADS, HEAD_DIM = 4, 4
 MAKERS = {
@@ -17,7 +18,17 @@ MAKERS = {
     "entmax": lambda: strop.Entmax(1.3, learnable=True),
     "top_k": lambda: strop.TopK(3),
     "sink": lambda: strop.LearnedSink(HEADS),
+    "sigmoid": lambda: Sigmoid(8.0, learnable=True),
+    "linear": Linear,
+    "softpick": Softpick,
+    "stick_breaking": StickBreaking,
+    "tra": lambda: TRA(HEADS, HEAD_DIM),
+    "selective": Selective,
+    "differential": lambda: Differential(HEADS),
+    "multi_token": lambda: MultiToken(HEADS, 3, 3),
 }
+NOT_ADDITIVE = {name for name, make in MAKERS.items() if not make().additive}
+BOTH = [(name, kind) for name in MAKERS for kind in POSITIONS if not (kind == "alibi" and name in NOT_ADDITIVE)]
 
 
 def decoder(make=strop.Softmax, seed=1, **settings):
@@ -29,8 +40,7 @@ def tokens(count=2, length=13):
     return torch.randint(11, (count, length), generator=Generator().manual_seed(3))
 
 
-@pytest.mark.parametrize("positions", POSITIONS)
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize(("name", "positions"), BOTH)
 def test_no_token_sees_a_later_one(name, positions):
     model, before = decoder(MAKERS[name], positions=positions), tokens()
     after = before.clone()
@@ -42,8 +52,7 @@ def test_no_token_sees_a_later_one(name, positions):
         assert not torch.allclose(one[:, 8], two[:, 8], atol=1e-3)
 
 
-@pytest.mark.parametrize("positions", POSITIONS)
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize(("name", "positions"), BOTH)
 def test_training_and_inference_agree_and_gradients_reach_every_parameter(name, positions):
     model = decoder(MAKERS[name], positions=positions)
     out = model(tokens())
@@ -53,6 +62,9 @@ def test_training_and_inference_agree_and_gradients_reach_every_parameter(name, 
     for key, parameter in model.named_parameters():
         assert parameter.grad is not None, key
         assert parameter.grad.isfinite().all(), key
+    for layer in model.layers:
+        learned = [parameter.grad.any() for parameter in layer.normaliser.parameters()]
+        assert any(learned) or not learned
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -63,6 +75,11 @@ def test_the_start_does_not_depend_on_the_normaliser(name):
     assert all(torch.equal(again[key], value) for key, value in other.items())
 
 
+def test_only_what_is_asked_is_answered():
+    model, asked = decoder(), tokens() % 3 == 0
+    assert torch.equal(model(tokens(), asked), model(tokens())[asked])
+
+
 def test_layers_have_normalisers_of_their_own():
     one, two = (layer.normaliser.slope for layer in decoder(MAKERS["ssmax"]).layers)
     assert one is not two
@@ -70,9 +87,9 @@ def test_layers_have_normalisers_of_their_own():
 
 def test_turned_products_depend_on_the_distance_alone():
     draw = Generator().manual_seed(0)
-    q, k = (torch.randn(1, 8, generator=draw, dtype=torch.float64).expand(20, 8) for _ in range(2))
+    q, k = (torch.randn(1, 8, generator=draw, dtype=torch.float64).repeat(20, 1) for _ in range(2))
     places = Places.of("rope", 20, 1, 8, q)
-    products = places.turn(q) @ places.turn(k).mT
+    products = places.turn(q[:, None])[:, 0] @ places.turn(k[:, None])[:, 0].mT
     for distance in (-7, 0, 1, 12):
         diagonal = products.diagonal(-distance)
         torch.testing.assert_close(diagonal, diagonal[:1].expand_as(diagonal))

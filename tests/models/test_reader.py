@@ -6,6 +6,7 @@ import strop
 from strop.models.reader import Reader, ReaderConfig
 from strop.models.retriever import Retriever, RetrieverConfig
 from strop.models.seeded import seeded
+from strop.normalisers import TRA, Linear, Sigmoid, StickBreaking
 from strop.tasks.problems import TASKS
 
 WIDTH = 16
@@ -18,6 +19,10 @@ MAKERS = {
     "entmax": lambda: strop.Entmax(1.3, learnable=True),
     "sink": lambda: strop.LearnedSink(1),
     "hard": strop.Hard,
+    "sigmoid": lambda: Sigmoid(8.0, learnable=True),
+    "linear": Linear,
+    "tra": lambda: TRA(1, WIDTH),
+    "stick_breaking": StickBreaking,
 }
 
 
@@ -57,19 +62,23 @@ def test_training_and_inference_agree_and_gradients_reach_every_parameter(name):
         if key.split(".")[0] not in hard:
             assert parameter.grad is not None, key
             assert parameter.grad.isfinite().all()
+    learned = [parameter.grad.any() for parameter in model.normaliser.parameters()]
+    assert any(learned) or not learned
 
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_the_weights_are_those_of_the_definition(name):
     model, batch = reader(MAKERS[name]), problems()
-    q, k, _ = model._heads(batch.inputs, batch.query)
+    q = model.to_query(model.query(batch.query))[:, None, None]
+    k = model.to_key(model.item(batch.inputs))[:, None]
     q = model.normaliser.prepare_query(q, torch.tensor([9]))
-    expected = model.normaliser.weights(q @ k.mT)[:, 0, 0]
+    expected = model.normaliser.weights_of(q, q @ model.normaliser.prepare_key(k).mT)[:, 0, 0]
     weights = model.attention_weights(batch.inputs, batch.query)
     torch.testing.assert_close(weights, expected, atol=1e-6, rtol=1e-5)
     stats = model.attention_stats(batch.inputs, batch.query)
     torch.testing.assert_close(stats.top_weight, expected.amax(-1), atol=1e-6, rtol=1e-5)
-    torch.testing.assert_close(stats.entropy, torch.special.entr(expected).sum(-1), atol=1e-5, rtol=1e-4)
+    entropy = torch.special.entr(expected).sum(-1) if model.normaliser.simplex else torch.full((6,), torch.nan)
+    torch.testing.assert_close(stats.entropy, entropy, atol=1e-5, rtol=1e-4, equal_nan=True)
     assert stats.rows.n_keys.tolist() == [9] * 6
     assert not stats.top_weight.requires_grad
 

@@ -72,9 +72,10 @@ class Layer(nn.Module):
     def heads(self, x: Tensor, places: Places) -> tuple[Tensor, Tensor, Tensor]:
         """Query, key and value [batch, heads, T, head_dim], turned by their places."""
         count, length, _ = x.shape
-        parts = self.to_heads(self.before_attention(x)).view(count, length, 3, self.config.heads, -1)
-        q, k, v = parts.permute(2, 0, 3, 1, 4)
-        return places.turn(q), places.turn(k), v
+        parts = self.to_heads(self.before_attention(x)).view(count, length, 3 * self.config.heads, -1)
+        turned, v = parts.split([2 * self.config.heads, self.config.heads], 2)
+        q, k = places.turn(turned).transpose(1, 2).chunk(2, 1)
+        return q, k, v.transpose(1, 2)
 
     def forward(self, x: Tensor, places: Places) -> Tensor:
         """[batch, T, width] to the same."""
@@ -103,11 +104,12 @@ class Decoder(nn.Module):
         for layer in self.layers:
             layer.normaliser = seeded(make, generator)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Logits [batch, T, vocabulary] of tokens [batch, T]."""
+    def forward(self, tokens: Tensor, asked: Tensor | None = None) -> Tensor:
+        """Logits [batch, T, vocabulary] of tokens [batch, T]; [answers, vocabulary] where a mask `asked` says so."""
         x, places = self._start(tokens)
         for layer in self.layers:
             x = layer(x, places)
+        x = x if asked is None else x[asked]
         out: Tensor = self.head(self.before_head(x))
         return out
 

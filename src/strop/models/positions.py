@@ -1,8 +1,9 @@
 """How a decoder knows where a token stands: turned queries and keys (RoPE), a bias (ALiBi), or not at all (NoPE).
 
-rope    the halves x1, x2 of a head become x1·cos − x2·sin and x2·cos + x1·sin, angle_i = position·10000^(−2i/d);
-        the product of a query and a key then depends on the difference of their positions alone
-alibi   logits_ij − 2^(−8h/heads)·(i − j) for head h = 1 … heads; future keys are hidden by −inf
+    rope    elements 2i and 2i + 1 of a head, read as a complex number, are turned by position·10000^(−2i/d)
+    alibi   logits_ij − 2^(−8h/heads)·(i − j) for head h = 1 … heads; future keys are hidden by −inf
+
+The product of a turned query and a turned key depends on the difference of their positions alone.
 """
 
 from __future__ import annotations
@@ -17,10 +18,9 @@ BASE = 10_000.0
 
 
 class Places(NamedTuple):
-    """What positions 0 … T − 1 do to attention: cos and sin [T, head_dim/2] or None, bias [heads, T, T] or None."""
+    """What positions 0 … T − 1 do: complex factors [T, 1, head_dim/2] or None, bias [heads, T, T] or None."""
 
-    cos: Tensor | None = None
-    sin: Tensor | None = None
+    factors: Tensor | None = None
     bias: Tensor | None = None
 
     @classmethod
@@ -30,7 +30,7 @@ class Places(NamedTuple):
         if kind == "rope":
             half = torch.arange(head_dim // 2, dtype=torch.float64, device=like.device)
             angle = place[:, None] * BASE ** (-2.0 * half / head_dim)
-            return cls(angle.cos().to(like.dtype), angle.sin().to(like.dtype))
+            return cls(torch.polar(torch.ones_like(angle), angle).to(like.dtype.to_complex())[:, None])
         if kind == "alibi":
             slope = 2.0 ** (-8.0 * torch.arange(1, heads + 1, device=like.device) / heads)
             bias = slope[:, None, None] * (place - place[:, None])
@@ -39,8 +39,8 @@ class Places(NamedTuple):
         return cls()
 
     def turn(self, x: Tensor) -> Tensor:
-        """Turn queries or keys [*batch, T, head_dim] by their positions."""
-        if self.cos is None or self.sin is None:
+        """Turn queries or keys [*batch, T, heads, head_dim] by their positions."""
+        if self.factors is None:
             return x
-        one, two = x.chunk(2, -1)
-        return torch.cat([one * self.cos - two * self.sin, two * self.cos + one * self.sin], -1)
+        pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)))
+        return torch.view_as_real(pairs * self.factors).flatten(-2)

@@ -49,9 +49,9 @@ class Reader(Retriever):
 
     def forward(self, items: Tensor, query: Tensor) -> Tensor:
         """Class logits: items [sets, n, features], query [sets, query_features] -> [sets, classes]."""
-        q, k, v = self._heads(items, query)
-        z = attend(q, k, v, self.normaliser, self.config.scale, None, causal=False)[:, 0, 0]
-        out: Tensor = self.readout(self.after(z))
+        q, k, hidden = self._heads(items, query)
+        mixed = attend(q, k, hidden, self.normaliser, self.config.scale, None, causal=False)[:, 0, 0]
+        out: Tensor = self.readout(self.after(self.to_value(mixed)))
         return out
 
     def attention_weights(self, items: Tensor, query: Tensor) -> Tensor:
@@ -67,6 +67,16 @@ class Reader(Retriever):
         return attended(rows.map(lambda field: field[:, 0, 0]), weights[:, 0], self.normaliser)
 
     def _heads(self, items: Tensor, query: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Query [sets, 1, 1, width], keys and values [sets, 1, n, width]."""
+        """Query [sets, 1, 1, width], keys and hidden items [sets, 1, n, width].
+
+        V is applied to the one weighted sum instead of to every item, and so is Kᵀ to the one query, unless the
+        normaliser looks at query or keys itself.
+        """
         hidden = self.item(items)[:, None]
-        return self.to_query(self.query(query))[:, None, None], self.to_key(hidden), self.to_value(hidden)
+        q = self.to_query(self.query(query))[:, None, None]
+        if self._reads_logits_alone():
+            return q @ self.to_key.weight, hidden, hidden
+        return q, self.to_key(hidden), hidden
+
+    def _reads_logits_alone(self) -> bool:
+        return self.normaliser.plain and type(self.normaliser).prepare_query is Normaliser.prepare_query
