@@ -40,5 +40,5 @@ def _forgotten(logits: Logits, keep: Keep | None) -> Tensor:
     seen = sees.any(-2, keepdim=True)
     first = seen & (seen.cumsum(-1) == 1)
     own = torch.eye(logits.shape[-1], dtype=torch.bool, device=logits.device)
-    marks = visible(F.relu(visible(selector, sees)), sees & ~first & ~own)
+    marks = visible(F.relu(selector), sees & ~first & ~own)
     return F.pad(marks[..., :-1, :], (0, 0, 1, 0)).cumsum(-2)
