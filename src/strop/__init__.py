@@ -17,21 +17,32 @@ if TYPE_CHECKING:
     from strop.hf import sharpened as sharpened
     from strop.kernels import attention as attention
     from strop.kernels import native as native
+    from strop.normalisers import TRA as TRA
     from strop.normalisers import AdaptiveTemperature as AdaptiveTemperature
     from strop.normalisers import ASEntmax as ASEntmax
     from strop.normalisers import AverageHard as AverageHard
+    from strop.normalisers import Differential as Differential
     from strop.normalisers import Entmax as Entmax
     from strop.normalisers import Entmax15 as Entmax15
     from strop.normalisers import Hard as Hard
     from strop.normalisers import LearnedSink as LearnedSink
+    from strop.normalisers import Linear as Linear
     from strop.normalisers import Llama4Temperature as Llama4Temperature
     from strop.normalisers import LogN as LogN
+    from strop.normalisers import MultiToken as MultiToken
     from strop.normalisers import Normaliser as Normaliser
     from strop.normalisers import OffByOne as OffByOne
+    from strop.normalisers import PowerN as PowerN
     from strop.normalisers import QASSMax as QASSMax
+    from strop.normalisers import RelativeLogN as RelativeLogN
+    from strop.normalisers import Selective as Selective
+    from strop.normalisers import SelectiveTemperature as SelectiveTemperature
+    from strop.normalisers import Sigmoid as Sigmoid
     from strop.normalisers import Softmax as Softmax
+    from strop.normalisers import Softpick as Softpick
     from strop.normalisers import Sparsemax as Sparsemax
     from strop.normalisers import SSMax as SSMax
+    from strop.normalisers import StickBreaking as StickBreaking
     from strop.normalisers import Temperature as Temperature
     from strop.normalisers import TopK as TopK
     from strop.normalisers import WithSink as WithSink
@@ -49,9 +60,10 @@ _HOMES = {
     "strop.hf": ("observed", "sharpened"),
     "strop.kernels": ("attention",),
     "strop.normalisers": (
-        "ASEntmax", "AdaptiveTemperature", "AverageHard", "Entmax", "Entmax15", "Hard", "LearnedSink",
-        "Llama4Temperature", "LogN", "Normaliser", "OffByOne", "QASSMax", "SSMax", "Softmax", "Sparsemax",
-        "Temperature", "TopK", "WithSink", "YaRNTemperature",
+        "ASEntmax", "AdaptiveTemperature", "AverageHard", "Differential", "Entmax", "Entmax15", "Hard",
+        "LearnedSink", "Linear", "Llama4Temperature", "LogN", "MultiToken", "Normaliser", "OffByOne", "PowerN",
+        "QASSMax", "RelativeLogN", "SSMax", "Selective", "SelectiveTemperature", "Sigmoid", "Softmax", "Softpick",
+        "Sparsemax", "StickBreaking", "TRA", "Temperature", "TopK", "WithSink", "YaRNTemperature",
     ),
     "strop.sharpness": (
         "RowStats", "best_top_weight", "dispersion_bounds", "entropy_of", "entropy_slope", "horizon", "spread_bound",

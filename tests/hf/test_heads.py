@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from strop.hf.heads import NormaliserOnHeads, TemperatureOnHeads, on_heads
-from strop.normalisers import LearnedSink, OffByOne, Softmax, Sparsemax, SSMax
+from strop.kernels import attention
+from strop.normalisers import TRA, LearnedSink, Linear, OffByOne, Softmax, Sparsemax, SSMax
 from strop.normalisers.base import Normaliser
 
 
@@ -47,3 +48,18 @@ def test_a_head_without_a_sink_loses_nothing() -> None:
     sink = on_heads([0], 2, OffByOne(), Softmax()).sink()
     assert sink is not None
     assert sink.flatten().tolist() == [0.0, -torch.inf]
+
+
+@pytest.mark.parametrize("chosen", [Linear(), TRA(heads=3, head_dim=4)])
+def test_each_head_has_its_own_keys_and_sees_its_query(chosen: Normaliser, draw: torch.Generator) -> None:
+    query, key, value = torch.randn(3, 2, 3, 5, 4, generator=draw)
+    both = attention(query, key, value, normaliser=on_heads([1], 3, chosen, Softmax()))
+    torch.testing.assert_close(both[:, 1], attention(query, key, value, normaliser=chosen)[:, 1])
+    torch.testing.assert_close(both[:, [0, 2]], attention(query, key, value)[:, [0, 2]])
+
+
+def test_additive_and_plain_are_those_of_both() -> None:
+    both = on_heads([0], 2, Linear(), Softmax())
+    assert not both.additive
+    assert not both.plain
+    assert on_heads([0], 2, Sparsemax(), Softmax()).plain

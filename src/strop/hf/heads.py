@@ -36,6 +36,7 @@ class _OnHeads(Normaliser):
         self.heads = len(picked)
         self.rowwise = chosen.rowwise and others.rowwise  # type: ignore[misc]
         self.simplex = chosen.simplex and others.simplex  # type: ignore[misc]
+        self.additive = chosen.additive and others.additive  # type: ignore[misc]
         self.picked, self.chosen, self.others = picked, chosen, others
 
     def _pick(self, chosen: Tensor, others: Tensor, axes: int) -> Tensor:
@@ -47,9 +48,24 @@ class _OnHeads(Normaliser):
         chosen, others = self.chosen.prepare_query(query, n_keys), self.others.prepare_query(query, n_keys)
         return query if chosen is query and others is query else self._pick(chosen, others, 2)
 
+    def prepare_key(self, key: Tensor) -> Tensor:
+        """As each head's own normaliser does."""
+        chosen, others = self.chosen.prepare_key(key), self.others.prepare_key(key)
+        return key if chosen is key and others is key else self._pick(chosen, others, 2)
+
+    @property
+    def plain(self) -> bool:
+        """Where both are."""
+        return self.chosen.plain and self.others.plain
+
 
 class NormaliserOnHeads(_OnHeads):
     """Any two normalisers: both are computed, and the weights picked head by head."""
+
+    def weights_of(self, query: Tensor, logits: Logits, keep: Keep | None = None) -> Weights:
+        """The weights of each head's own normaliser."""
+        chosen, others = (normaliser.weights_of(query, logits, keep) for normaliser in (self.chosen, self.others))
+        return self._pick(chosen, others, 2)
 
     def weights(self, logits: Logits, keep: Keep | None = None) -> Weights:
         """The weights of each head's own normaliser."""

@@ -30,6 +30,8 @@ def dense_weights(call: Call, normaliser: Normaliser) -> Tensor:
     logits, keep = dense_logits(call)
     n_keys = torch.tensor(n_k) if keep is None else keep.sum(-1)
     query = normaliser.prepare_query(call.query, n_keys.to(call.query.device))
-    if query is not call.query:
-        logits, keep = dense_logits(Call(**(vars(call) | {"query": query})))
-    return normaliser.weights(logits, keep)
+    repeated = call.key.repeat_interleave(call.n_heads // call.key.shape[-3], -3)
+    key = normaliser.prepare_key(repeated)
+    if query is not call.query or key is not repeated:
+        logits, keep = dense_logits(Call(**(vars(call) | {"query": query, "key": key})))
+    return normaliser.weights_of(query, logits, keep)
