@@ -7,6 +7,7 @@ import strop
 from strop.models.decoder import Decoder, DecoderConfig
 from strop.models.positions import POSITIONS, Places
 from strop.normalisers import TRA, Differential, Linear, MultiToken, Selective, Sigmoid, Softpick, StickBreaking
+from strop.tasks.problems import task_by_name
 
 HEADS, HEAD_DIM = 4, 4
 MAKERS = {
@@ -152,3 +153,17 @@ def test_a_norm_after_attention_undoes_a_smaller_output():
 def test_bad_shapes_are_named(bad, message):
     with pytest.raises(ValueError, match=message):
         DecoderConfig(**{"vocabulary": 11, "width": 16, **bad})
+
+
+@pytest.mark.parametrize("name", ["softmax", "ssmax", "differential"])
+def test_it_learns_to_copy_four_symbols(name):
+    task, draw = task_by_name("copy", symbols=8), Generator().manual_seed(0)
+    model = decoder(MAKERS[name], vocabulary=task.vocabulary)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    for _ in range(80):
+        problems = task.sample(32, 4, draw)
+        optimiser.zero_grad()
+        F.cross_entropy(model(*problems.arguments), problems.answers).backward()
+        optimiser.step()
+    problems = task.sample(64, 4, draw)
+    assert (model(*problems.arguments).argmax(-1) == problems.answers).float().mean() > 0.95
