@@ -8,6 +8,7 @@ from strop.tasks.problems import IGNORE, TASKS, task_by_name
 
 GOLDEN = {
     "max_retrieval": "f99e22ffefa3dfb6",
+    "max_retrieval_close": "2a22b2ddb907c1c2",
     "top_k_class": "c7ebc51b5f592675",
     "needle": "dbe93e471f53e532",
     "average": "34246b1bb5ce711a",
@@ -107,3 +108,15 @@ def test_wrong_asks_are_refused():
         drawn("recall", size=513)
     with pytest.raises(ValueError, match=r"split must be known, got 'tests'\. Did you mean 'test'"):
         drawn("average", split="tests")
+
+
+def test_close_items_are_close_in_training_alone():
+    task, plain = TASKS["max_retrieval_close"], TASKS["max_retrieval"]
+    values = drawn("max_retrieval_close", count=2000, size=16).inputs[..., 0].double()
+    gaps = 1 - values.min(1).values  # 2^-k times a number near 1
+    assert gaps.max() > 0.5
+    assert gaps.min() < 2.0 ** -(task.halvings - 1)
+    assert (gaps.log2().round() == 0).double().mean() < 0.1
+    tested, same = (t.sample(8, 64, Generator().manual_seed(3), "test") for t in (task, plain))
+    assert torch.equal(tested.inputs, same.inputs)
+    assert torch.equal(tested.target, same.target)

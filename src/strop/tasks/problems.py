@@ -8,7 +8,7 @@ from strop.tasks.sequences_recall import AssociativeRecall
 from strop.tasks.sequences_rewrite import Copy, Reverse, Sort
 from strop.tasks.sets_average import Average
 from strop.tasks.sets_count import Count
-from strop.tasks.sets_max import LargestItem
+from strop.tasks.sets_max import CloseItems, LargestItem
 from strop.tasks.sets_needle import Needle
 from strop.tasks.sets_top_k import TopKClass
 from strop.tasks.task import IGNORE, Problems, SequenceTask, SetTask, Task
@@ -16,7 +16,7 @@ from strop.tasks.task import IGNORE, Problems, SequenceTask, SetTask, Task
 TASKS: dict[str, Task] = {
     task.name: task
     for task in (
-        LargestItem(), TopKClass(), Needle(), Average(), Count(),
+        LargestItem(), CloseItems(), TopKClass(), Needle(), Average(), Count(),
         AssociativeRecall(), FlipFlop(), Copy(), Reverse(), Sort(),
     )
 }  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Generator, Tensor
 
 from strop.tasks.max_retrieval import MaxRetrieval
@@ -38,3 +39,27 @@ class LargestItem(SetTask):
         items = problems.inputs
         best = items[..., 0].argmax(1)[:, None, None].expand(-1, 1, items.shape[-1])
         return items.gather(1, best)[:, 0, 1:].argmax(-1)
+
+
+@dataclass(frozen=True)
+class CloseItems(LargestItem):
+    """Max retrieval whose training sets are close calls: the order of nearly equal values is what large sets ask for.
+
+    The largest of n uniform values leads by about 1/n. A model trained on at most 16 items hardly ever sees a lead of
+    1/16,384, so it need not learn the order there. Here each training set is squeezed towards 1,
+
+        rho ← 1 − 2^−k·(1 − rho),     k uniform over 0 … halvings
+
+    and test sets are those of max retrieval.
+    """
+
+    name = "max_retrieval_close"
+    halvings: int = 18
+
+    def _draw(self, count: int, size: int, generator: Generator, split: str) -> Problems:
+        plain = super()._draw(count, size, generator, split)
+        if split != "train":
+            return plain
+        exponent = torch.randint(self.halvings + 1, (count, 1), generator=generator)
+        plain.inputs[..., 0] = 1 - torch.ldexp(1 - plain.inputs[..., 0], -exponent)
+        return Problems(plain.inputs, plain.query, self.solve(plain), size)
