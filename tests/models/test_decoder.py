@@ -81,6 +81,28 @@ def test_only_what_is_asked_is_answered():
     assert torch.equal(model(tokens(), asked), model(tokens())[asked])
 
 
+def test_smeared_keys_hold_half_of_the_key_before_at_first():
+    model, plain = decoder(MAKERS["ssmax"], smear=True), decoder(MAKERS["ssmax"])
+    assert all(torch.equal(model.state_dict()[name], value) for name, value in plain.state_dict().items())
+    x, nowhere = model.embedding(tokens()), Places()
+    q, k, v = plain.layers[0].heads(x, nowhere)
+    q_smeared, k_smeared, v_smeared = model.layers[0].heads(x, nowhere)
+    assert torch.equal(q, q_smeared)
+    assert torch.equal(v, v_smeared)
+    torch.testing.assert_close(k_smeared[:, :, 0], k[:, :, 0])
+    torch.testing.assert_close(k_smeared[:, :, 1:], (k[:, :, 1:] + k[:, :, :-1]) / 2)
+
+
+def test_smeared_keys_see_no_later_token_and_their_share_is_learned():
+    model, before = decoder(smear=True), tokens()
+    after = before.clone()
+    after[:, 8] = (after[:, 8] + 1) % 11
+    out = model(before)
+    torch.testing.assert_close(out[:, :8], model(after)[:, :8], atol=1e-6, rtol=0)
+    out.square().sum().backward()
+    assert all(layer.smear.grad.all() for layer in model.layers)
+
+
 def test_layers_have_normalisers_of_their_own():
     one, two = (layer.normaliser.slope for layer in decoder(MAKERS["ssmax"]).layers)
     assert one is not two

@@ -7,7 +7,9 @@
 
 Positions: "rope" turns pairs of a query's and key's elements by angles that grow with the position (arXiv 2104.09864),
 "alibi" adds −slope_h·(i − j) to the logits (arXiv 2108.12409), "nope" does nothing. `norm_after` is a LayerNorm on what
-attention gives, over all heads, before O (arXiv 2504.02827).
+attention gives, over all heads, before O (arXiv 2504.02827). `smear` lets each key hold a learned share, per head, of
+the key before it (arXiv 2209.11895), so that one layer can look up what followed a token; without it that takes two
+layers, and hundreds to thousands of steps to be found.
 
 The generator decides the model's weights first and then seeds what normalisers draw, so that models of all normalisers
 start from the same weights.
@@ -40,6 +42,7 @@ class DecoderConfig:
     layers: int = 2
     positions: Literal["rope", "nope", "alibi"] = "rope"
     norm_after: bool = False
+    smear: bool = False
     expansion: int = 2
 
     def __post_init__(self) -> None:
@@ -65,6 +68,7 @@ class Layer(nn.Module):
         self.to_heads = nn.Linear(width, 3 * width, bias=False)
         self.after = nn.LayerNorm(width) if config.norm_after else nn.Identity()
         self.out = nn.Linear(width, width, bias=False)
+        self.smear = nn.Parameter(torch.zeros(config.heads, 1)) if config.smear else None
         hidden = config.expansion * width
         self.mlp = nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, width))
         self.normaliser = Normaliser()  # replaced by `Decoder`
@@ -73,8 +77,9 @@ class Layer(nn.Module):
         """Query, key and value [batch, heads, T, head_dim], turned by their places."""
         count, length, _ = x.shape
         parts = self.to_heads(self.before_attention(x)).view(count, length, 3 * self.config.heads, -1)
-        turned, v = parts.split([2 * self.config.heads, self.config.heads], 2)
-        q, k = places.turn(turned).transpose(1, 2).chunk(2, 1)
+        q, k, v = parts.chunk(3, 2)
+        k = k if self.smear is None else smeared(k, self.smear.sigmoid())
+        q, k = places.turn(torch.cat([q, k], 2)).transpose(1, 2).chunk(2, 1)
         return q, k, v.transpose(1, 2)
 
     def forward(self, x: Tensor, places: Places) -> Tensor:
@@ -131,6 +136,12 @@ class Decoder(nn.Module):
     def _start(self, tokens: Tensor) -> tuple[Tensor, Places]:
         x: Tensor = self.embedding(tokens)
         return x, Places.of(self.config.positions, tokens.shape[1], self.config.heads, self.config.head_dim, x)
+
+
+def smeared(key: Tensor, share: Tensor) -> Tensor:
+    """Keys [batch, T, heads, d] that hold a share of the key before them; the first has none before it."""
+    before = torch.cat([key[:, :1], key[:, :-1]], 1)
+    return torch.lerp(key, before, share)
 
 
 def _joined(parts: list[Attended]) -> Attended:
