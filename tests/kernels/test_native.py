@@ -141,11 +141,22 @@ def test_few_queries_meet_the_definition(n_q, n_k, **case):
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("kind", ["softmax", "adaptive", "off_by_one", "entmax15"])
-@pytest.mark.parametrize(("n_q", "n_k", "d"), [(2, 9000, 16), (40, 5000, 256), (130, 130, 128)])
+@pytest.mark.parametrize(("n_q", "n_k", "d"), [(2, 9000, 16), (40, 5000, 256), (70, 9000, 8), (130, 130, 128)])
 def test_long_and_wide(level, kind, n_q, n_k, d, draw):
     tensors = [random_tensor("plain", 1, heads, n, d, draw) for heads, n in ((2, n_q), (1, n_k), (1, n_k))]
     for mask in (Mask(), Mask(diagonal=n_k - n_q)):
         compare(tensors, torch.float32, mask, level, normaliser=NORMALISERS[kind](), scale=d**-0.5)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("kind", ["softmax", "adaptive", "entmax15"])
+def test_a_row_has_the_same_bits_in_a_unit_of_any_height(level, kind, draw):
+    query, key, value = (torch.randn(1, 1, n, 8, generator=draw) for n in (16_400, 300, 300))  # units of 256 rows
+    settings = {"scale": 0.3, "softcap": None, "dropout_p": 0.0, "return_stats": True, "level": level}
+    whole, _ = native.run(query, key, value, Mask(), normaliser=NORMALISERS[kind](), **settings)
+    for rows in (slice(0, 70), slice(11_000, 15_100)):  # of 64 and of 128
+        part, _ = native.run(query[:, :, rows], key, value, Mask(), normaliser=NORMALISERS[kind](), **settings)
+        assert torch.equal(whole[:, :, rows], part)
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -3,7 +3,7 @@
 //   two passes β needs the entropy, or a threshold the whole row: all logits of the unit are kept (L2, or L3 for long rows)
 
 constexpr float LOG2E = 1.44269504f;
-constexpr int64_t KEPT_BYTES = 8 << 20;   // logits of one unit that still sit well in the cache
+constexpr int64_t KEPT_BYTES = 16 << 20;   // logits of one unit: half of a common L3
 
 struct Group {
     float *qt, *ot, *s;          // [d][LANES], [dv][LANES], logits [keys][LANES]
@@ -35,9 +35,9 @@ static int64_t padded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 static int64_t key_blocks(const Args &a) { return (a.n_k + BLOCK_KEYS - 1) / BLOCK_KEYS; }
 
 // By the sizes alone, so that results do not depend on the number of threads. Tall units read keys and values less often; short
-// inputs need many units.
+// inputs need many units to share out.
 static int64_t groups_in_unit(const Args &a) {
-    int64_t wanted = larger(1, (a.n_q >= 4096 ? 128 : 64) / LANES);
+    int64_t wanted = larger(1, (a.n_q >= 16384 ? 256 : a.n_q >= 4096 ? 128 : 64) / LANES);
     if (keeps_logits(a)) wanted = smaller(wanted, larger(1, KEPT_BYTES / (padded(larger(a.n_k, 1), BLOCK_KEYS) * LANES * 4)));
     return smaller(wanted, (a.n_q + LANES - 1) / LANES);
 }
@@ -85,10 +85,10 @@ static void as_floats(const Args &a, const void *base, int64_t offset, int64_t c
 static Floats block_floats(const Unit &u, const void *base, const Strides &s, int64_t j, int64_t keys, int64_t cols, float *copy) {
     const Args &a = u.a;
     int64_t at = u.b * s.batch + (u.h / a.group) * s.head + j * s.row;
-    if (!a.bf16 && (s.row * 4) % 2048 != 0) return {(const float *)base + at, s.row, 0};
+    if (!a.bf16 && (s.row * 4) % 2048 != 0) return {(const float *)base + at, s.row, 0, 0, 1};
     int64_t row = padded(cols, 16) + 16 * (padded(cols, 16) * 4 % 2048 == 0);
     for (int64_t r = 0; r < keys; r++) as_floats(a, base, at + r * s.row, cols, copy + r * row);
-    return {copy, row, 0};
+    return {copy, row, 0, 0, 1};
 }
 
 static int64_t fetch_ahead(const Floats &x, const float *copy, bool more) {

@@ -4,11 +4,12 @@ static void one_pass(Unit &u, int64_t end) {
     const Args &a = u.a;
     for (int64_t j = 0; j < end; j += BLOCK_KEYS) {
         int64_t keys = smaller(BLOCK_KEYS, end - j);
-        Floats key = block_floats(u, a.k, a.ks, j, keys, a.d, u.key_copy), value{nullptr, 0, 0};
+        Floats key = block_floats(u, a.k, a.ks, j, keys, a.d, u.key_copy), value{nullptr, 0, 0, 0, 1};
         if (a.kind != KIND_STATS) value = block_floats(u, a.v, a.vs, j, keys, a.dv, u.value_copy);
         key.ahead = fetch_ahead(key, u.key_copy, j + BLOCK_KEYS < end);
         value.ahead = fetch_ahead(value, u.value_copy, j + BLOCK_KEYS < end);
-        for (int64_t g = 0; g < u.groups; g++, key.ahead = value.ahead = 0) one_pass_block(u, u.group[g], key, value, j);
+        key.of = value.of = u.groups;
+        for (int64_t g = 0; g < u.groups; g++) key.part = value.part = g, one_pass_block(u, u.group[g], key, value, j);
     }
 }
 
@@ -17,14 +18,16 @@ static void two_passes(Unit &u, int64_t end) {
     for (int64_t j = 0; j < end; j += BLOCK_KEYS) {
         Floats key = block_floats(u, a.k, a.ks, j, smaller(BLOCK_KEYS, end - j), a.d, u.key_copy);
         key.ahead = fetch_ahead(key, u.key_copy, j + BLOCK_KEYS < end);
-        for (int64_t g = 0; g < u.groups; g++, key.ahead = 0) first_pass(u, u.group[g], key, j);
+        key.of = u.groups;
+        for (int64_t g = 0; g < u.groups; g++) key.part = g, first_pass(u, u.group[g], key, j);
     }
     for (int64_t g = 0; g < u.groups; g++) choose_sharpness(u, u.group[g]);
     // Backwards: the logits written last are still near.
     for (int64_t j = (end - 1) / BLOCK_KEYS * BLOCK_KEYS; end > 0 && j >= 0; j -= BLOCK_KEYS) {
         Floats value = block_floats(u, a.v, a.vs, j, smaller(BLOCK_KEYS, end - j), a.dv, u.value_copy);
         value.ahead = -fetch_ahead(value, u.value_copy, j > 0);
-        for (int64_t g = 0; g < u.groups; g++, value.ahead = 0) second_pass(u, u.group[g], value, j);
+        value.of = u.groups;
+        for (int64_t g = 0; g < u.groups; g++) value.part = g, second_pass(u, u.group[g], value, j);
     }
 }
 
