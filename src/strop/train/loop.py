@@ -11,7 +11,6 @@ What is drawn depends on the generator alone, so that models trained with equal 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -20,8 +19,6 @@ from torch import Generator, nn
 
 from strop._checks import require, require_number
 from strop.tasks.problems import Task
-
-CHECK_EVERY = 100
 
 
 @dataclass(frozen=True)
@@ -45,15 +42,8 @@ class Budget:
         return lr * min(1.0, (step + 1) / self.warmup) * 0.5 * (1.0 + math.cos(math.pi * step / self.steps))
 
 
-def train_on(
-    model: nn.Module,
-    task: Task,
-    budget: Budget,
-    lr: float,
-    generator: Generator,
-    tick: Callable[[int], None] | None = None,
-) -> None:
-    """Train in place; raise ArithmeticError as soon as the loss is seen not to be finite."""
+def train_on(model: nn.Module, task: Task, budget: Budget, lr: float, generator: Generator) -> None:
+    """Train in place; raise ArithmeticError as soon as the loss is not finite."""
     require_number("lr", lr, above=0)
     parameters = [p for p in model.parameters() if p.requires_grad]
     optimiser = torch.optim.AdamW(parameters, lr=lr, weight_decay=budget.weight_decay, fused=True)
@@ -63,14 +53,11 @@ def train_on(
         size = int(torch.randint(low, high + 1, (), generator=generator))
         problems = task.sample(budget.batch, size, generator)
         loss = F.cross_entropy(model(*problems.arguments), problems.answers)
+        if not math.isfinite(loss.item()):
+            raise ArithmeticError(f"loss must stay finite, got {loss.item()} at step {step + 1}. Lower lr.")
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(parameters, budget.clip)
         optimiser.param_groups[0]["lr"] = budget.rate(lr, step)
         optimiser.step()
-        if (step + 1) % CHECK_EVERY == 0 or step + 1 == budget.steps:
-            if not math.isfinite(loss.item()):
-                raise ArithmeticError(f"loss must stay finite, got {loss.item()} at step {step + 1}. Lower lr.")
-            if tick is not None:
-                tick(step + 1)
     model.eval()
