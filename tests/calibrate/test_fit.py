@@ -70,13 +70,13 @@ def test_what_is_kept_is_within_the_budget():
     model = tiny.model()
     prose = tiny.prose(2, 30)
     seen = []
-    settings = Settings(steps=8, rate=0.3, budget=0.01, every=2, patience=9)
+    settings = Settings(steps=8, rate=2.0, budget=0.01, every=2, patience=9)
     edge = run(model, settings, tick=lambda progress: seen.append(progress))
     assert max(progress.valid_drift for progress in seen) > 0.01  # it went too far
     assert min(progress.valid_task for progress in seen) < edge.made["progress"]["best_task"]  # and gained by it
     drift = Drift(model, prose)
     with edge.applied(model):
-        assert drift.mean(model) <= 0.01
+        assert drift.worst(model) <= 0.01
     assert edge.made["progress"]["best_task"] <= edge.made["progress"]["first_task"]
     assert edge.made["progress"]["best_drift"] <= 0.01
 
@@ -106,7 +106,7 @@ def test_a_calibration_that_finds_nothing_leaves_the_model_as_it_was():
 def test_sparsity_leaves_heads_alone():
     model = tiny.model()
     dense = run(model, Settings(steps=8, budget=5.0, every=4))
-    sparse = run(model, Settings(steps=8, budget=5.0, every=4, sparsity=0.7))
+    sparse = run(model, Settings(steps=8, budget=5.0, every=4, sparsity=0.3))
     count = [sum(row["done"] == "left alone" for row in edge.heads()) for edge in (dense, sparse)]
     assert count[0] == 0
     assert 0 < count[1] < 8
@@ -117,7 +117,7 @@ class StoppedError(Exception):
 
 
 def test_an_interrupted_calibration_goes_on_to_the_same_edge(tmp_path: Path):
-    model, settings = tiny.model(), Settings(steps=8, every=2, budget=5.0, rate=0.005)
+    model, settings = tiny.model(), Settings(steps=8, every=2, budget=5.0, rate=0.02)
     batches = [BATCH]
     whole = run(model, settings, batches)
     assert whole.made["progress"]["best_step"] == 8  # so that what is compared comes after the interruption

@@ -20,7 +20,7 @@ def invoke(*words: object, code: int = 0) -> str:
     return result.output
 
 
-SMALL = ("--sizes", "2,3", "--steps", "4", "--test-prompts", "4")
+SMALL = ("--sizes", "2,3", "--steps", "4", "--lengths", "48,96,4096", "--test-prompts", "4")
 
 
 def test_calibrate_then_evaluate(folder: Path, tmp_path: Path):
@@ -44,13 +44,31 @@ def test_calibrate_then_evaluate(folder: Path, tmp_path: Path):
     assert "before and after" in page
     assert "Ordinary prose" in page
     assert json.loads(invoke(*words, "--json")) == found  # kept, not measured again
+    assert made.made["recipe"]["lengths"] == [48, 96]  # the model has positions for 1,024
+    against = json.loads(invoke(*words, "--against", edge, "--json"))
+    assert [row["before"] for row in against["answers"]] == [row["after"] for row in found["answers"]]
+    assert all(row["gains"] == row["losses"] == 0 and row["p_mcnemar"] == 1 for row in against["answers"])
 
 
 def test_calibration_without_a_test_prints_json(folder: Path, tmp_path: Path):
     data = tmp_path / "own.jsonl"
     lines = [json.dumps({"prompt": f"The code of {i} is", "answer": str(i)}) for i in range(10)]
     data.write_text("\n".join(lines))
-    words = ("--task", "jsonl", "--data", data, "--steps", "2", "--test-prompts", "0", "--json", "--form", "log-n")
+    words = (
+        "--task",
+        "jsonl",
+        "--data",
+        data,
+        "--steps",
+        "2",
+        "--lengths",
+        "64",
+        "--test-prompts",
+        "0",
+        "--json",
+        "--form",
+        "log-n",
+    )
     edge = tmp_path / "edge.safetensors"
     found = json.loads(invoke("calibrate", folder, *words, "--out", edge, "--runs", tmp_path))
     assert found["edge"] == str(edge)
@@ -60,7 +78,7 @@ def test_calibration_without_a_test_prints_json(folder: Path, tmp_path: Path):
 @pytest.mark.parametrize("words", [("--form", "hold"), ("--task", "text", "--form", "log-n", "--steps", "2")])
 def test_text_alone_is_enough(folder: Path, tmp_path: Path, words):
     edge = tmp_path / "edge.safetensors"
-    more = ("--trusted", "48", "--test-prompts", "0", "--out", edge, "--runs", tmp_path)
+    more = ("--trusted", "48", "--lengths", "64", "--test-prompts", "0", "--out", edge, "--runs", tmp_path)
     assert "Heads: " in invoke("calibrate", folder, *words, *more)
     assert Edge.load(edge).form == ("hold" if "hold" in words else "log-n")
 

@@ -1,4 +1,4 @@
-"""`calibrate`: Adam on a few numbers per head of a frozen model, for a task, within a budget of drift.
+"""`calibrate`: descent on a few numbers per head of a frozen model, for a task, within a budget of drift.
 
     minimise  task + λ·drift,     λ rises while the drift is above the budget and falls while it is below
 
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from strop._checks import require, require_number
 from strop.calibrate.edge import Edge
 from strop.calibrate.forms import form
+from strop.calibrate.natural import Natural
 from strop.calibrate.objective import Batch, Drift
 from strop.calibrate.state import Progress, load_state, save_state
 from strop.calibrate.tuned import Tuned
@@ -31,16 +32,20 @@ Tick = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class Settings:
-    """How to calibrate; `budget` is the drift allowed, in nats a token of prose."""
+    """How to calibrate; `budget` is the drift allowed, in nats a token of prose; `rate` is of its radius a step.
+
+    `recompute` runs layers again in the backward pass instead of remembering them: less memory, more time.
+    """
 
     form: str = "constant"
     outputs: bool = False
-    steps: int = 40
-    rate: float = 0.05
-    budget: float = 0.01
+    steps: int = 42
+    rate: float = 0.25
+    budget: float = 0.009
     sparsity: float = 0.0
-    every: int = 5
+    every: int = 14
     patience: int = 3
+    recompute: bool = False
 
     def __post_init__(self) -> None:
         form(self.form)
@@ -51,13 +56,13 @@ class Settings:
         require(self.sparsity >= 0, "sparsity must be at least 0", self.sparsity)
 
 
-LAMBDA = (2.0, 20.0, 500.0)
-"""The smallest, the first and the largest weight of drift."""
+PACE = 0.1
+"""Most by which λ changes in a step."""
 
-PACE = (0.95, 1.25)
-"""Least and most by which λ is multiplied in a step: it rises faster than it falls, since drift comes late."""
+AIM = 0.7
+"""Share of the budget that λ aims at: other prose, and the worst length, drift more than the windows descended on."""
 
-BACK = 0.95
+BACK = 0.98
 """How much closer than the estimate to go back, since the square is an estimate."""
 
 
@@ -99,45 +104,61 @@ class _Descent:
         self.model, self.batches, self.drift, self.settings = model, batches, drift, settings
         self.validation, self.validation_drift = validation, validation_drift
         self.tuned = Tuned(model, settings.form, settings.outputs)
-        self.adam = torch.optim.Adam(self.tuned.parameters(), lr=settings.rate)
-        self.progress = Progress(weight=LAMBDA[1])
+        self.descent = Natural(list(self.tuned.parameters()))
+        self.progress = Progress()
         self.best: list[Tensor] = self.tuned.state()
 
     def run(self, tick: Tick, resume: Path | None) -> Edge:
         """Descend to the end, or until validation has not improved for long enough."""
         if resume is not None and resume.exists():
-            self.progress, self.best = load_state(resume, self.tuned, self.adam)
+            self.progress, self.best = load_state(resume, self.tuned, self.descent)
         if self.progress.step == 0:
-            self._validate()
+            self._begin()
             tick(self.progress)
         while self.progress.step < self.settings.steps and self.progress.waited < self.settings.patience:
             self._step()
             if self.progress.step % self.settings.every == 0 or self.progress.step == self.settings.steps:
                 self._validate()
                 if resume is not None:
-                    save_state(resume, self.progress, self.best, self.tuned, self.adam)
+                    save_state(resume, self.progress, self.best, self.tuned, self.descent)
             tick(self.progress)
         self.tuned.restore(self.best)
         made = {"settings": asdict(self.settings), "progress": asdict(self.progress)}
         return replace(self.tuned.edge(self.model), made=made)
 
+    def _begin(self) -> None:
+        """Learn how much each number may move, and how things stand before anything moves."""
+        draw, numbers = torch.Generator().manual_seed(0), self.descent.parameters
+        squares, windows = [torch.zeros_like(number) for number in numbers], 0
+        with self.tuned.on(self.model, again=self.settings.recompute):
+            for score, places in self.drift.scores(self.model, draw):
+                self.descent.zero()
+                torch.autograd.backward(score)
+                squares = [
+                    s + n.grad**2 / places if n.grad is not None else s for s, n in zip(squares, numbers, strict=True)
+                ]
+                windows += 1
+        self.descent.measure([square / windows for square in squares])
+        self._validate()
+
     def _step(self) -> None:
         began, step, settings = time.monotonic(), self.progress.step, self.settings
-        rate = settings.rate * (1.0 - 0.8 * step / settings.steps)
-        self.adam.param_groups[0]["lr"] = rate
-        self.adam.zero_grad(set_to_none=True)
-        with self.tuned.on(self.model):
+        radius = math.sqrt(2.0 * settings.budget)
+        rate = radius * settings.rate * (1.0 - 0.8 * step / settings.steps)
+        self.descent.zero()
+        with self.tuned.on(self.model, again=self.settings.recompute):
             task = self.batches[step % len(self.batches)].loss(self.model)
             torch.autograd.backward(task)  # before the drift, so that one graph is in memory at a time
+            weight = self.progress.weight or self.descent.slope() / radius  # where both would balance at the budget
             drift = self.drift.of(self.model, step)
-            torch.autograd.backward(self.progress.weight * drift)
+            torch.autograd.backward(weight * drift)
         task, drift = task.detach(), drift.detach()
-        self.adam.step()
-        self.tuned.shrink(rate * settings.sparsity)
-        ratio = min(max(float(drift) / settings.budget, PACE[0]), PACE[1])
+        self.descent.step(rate)
+        self.descent.shrink(rate * settings.sparsity)
+        pull = (max(float(drift), 0.0) / (AIM * settings.budget)) ** 0.2
         self.progress = replace(
             self.progress, step=step + 1, task=float(task), drift=float(drift),
-            weight=min(max(self.progress.weight * ratio, LAMBDA[0]), LAMBDA[2]),
+            weight=weight * min(max(pull, 1.0 - PACE), 1.0 + PACE),
             seconds=self.progress.seconds + time.monotonic() - began,
         )  # fmt: skip
 
@@ -163,7 +184,7 @@ class _Descent:
     def _measured(self) -> tuple[float, float]:
         with self.tuned.on(self.model):
             task = sum(float(batch.loss(self.model)) for batch in self.validation) / len(self.validation)
-            return task, self.validation_drift.mean(self.model)
+            return task, self.validation_drift.worst(self.model) if self.progress.step else 0.0
 
     def _keep(self, found: list[tuple[float, float, list[Tensor]]]) -> None:
         within = [one for one in found if one[1] <= self.settings.budget and one[0] < self.progress.best_task]

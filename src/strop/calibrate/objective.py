@@ -8,12 +8,12 @@ The untouched model's log-probabilities are computed once, at every `STRIDE`-th 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from strop._checks import require
 from strop.tasks.answers import Encoded, answer_loss
@@ -56,10 +56,22 @@ class Drift:
         before, now = self.reference[at], _log_probabilities(model, self.windows[at])
         return (before.exp() * (before - now)).sum(-1).mean()
 
+    def scores(self, model: nn.Module, draw: Generator) -> Iterator[tuple[Tensor, int]]:
+        """Yield Σ log p(y) and its number of places for the shortest windows, y drawn from the untouched model."""
+        shortest = min(ids.shape[1] for ids in self.windows)
+        for ids, before in zip(self.windows, self.reference, strict=True):
+            if ids.shape[1] > shortest:
+                continue
+            drawn = torch.multinomial(before[0].exp(), 1, generator=draw)
+            yield _log_probabilities(model, ids)[0].gather(-1, drawn).sum(), len(drawn)
+
     @torch.no_grad()
-    def mean(self, model: nn.Module) -> float:
-        """The mean over all windows."""
-        return sum(float(self.of(model, i)) for i in range(len(self.windows))) / len(self.windows)
+    def worst(self, model: nn.Module) -> float:
+        """The mean over windows of one length, at the length where it is largest."""
+        found: dict[int, list[float]] = {}
+        for i, ids in enumerate(self.windows):
+            found.setdefault(ids.shape[1], []).append(float(self.of(model, i)))
+        return max(sum(drifts) / len(drifts) for drifts in found.values())
 
 
 def _log_probabilities(model: nn.Module, ids: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ LONG = 4
 
 @dataclass(frozen=True)
 class Recipe:
-    """Which data; sizes are inclusive bounds, `length` and `windows` are of prose."""
+    """Which data; sizes are inclusive bounds; `windows` of prose for each of `lengths`."""
 
     task: str = "recall"
     sizes: tuple[int, int] = (8, 24)
@@ -37,8 +37,8 @@ class Recipe:
     seed: int = 0
     data: str | None = None
     prose: str | None = None
-    length: int = 192
-    windows: int = 8
+    lengths: tuple[int, ...] = (256, 1024)
+    windows: int = 4
     trusted: int = 256
 
     def __post_init__(self) -> None:
@@ -68,10 +68,10 @@ class Recipe:
         ]
 
     def prose_windows(self, reader: Reader, split: Split) -> list[Tensor]:
-        """Return windows [1, length] of prose; those of validation are longer by a third, and half as many."""
-        longer = split == "validation"
-        length, count = (self.length * 4 // 3, max(1, self.windows // 2)) if longer else (self.length, self.windows)
-        return list(windows(reader, prose(split, self.prose), length, count).split(1))
+        """Return `windows` of prose [1, n] of every length, the lengths taken in turn."""
+        text = prose(split, self.prose)
+        by_length = [windows(reader, text, n, self.windows).split(1) for n in self.lengths]
+        return [window for together in zip(*by_length, strict=True) for window in together]
 
     def texts(self, reader: Reader, count: int = 4) -> dict[int, Tensor]:
         """Return texts of the trusted length, twice it and four times it, for `hold_entropy`."""

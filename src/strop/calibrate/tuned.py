@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from strop.calibrate.edge import Edge
 from strop.calibrate.forms import form
 from strop.calibrate.identity import heads_of
+from strop.calibrate.memory import recomputed
 from strop.calibrate.outputs import scaled_outputs
-from strop.hf.patch import sharpened
+from strop.calibrate.queries import tempered
 
 
 class Tuned(nn.Module):
@@ -28,19 +29,14 @@ class Tuned(nn.Module):
         self.outputs = nn.ParameterList(self.scales.values())
 
     @contextmanager
-    def on(self, model: nn.Module) -> Iterator[None]:
-        """Put the numbers in force; gradients reach them."""
+    def on(self, model: nn.Module, again: bool = False) -> Iterator[None]:
+        """Put the numbers in force; gradients reach them, with `again` by running layers again (memory.py)."""
         with ExitStack() as stack:
             if self.form != "none":
-                stack.enter_context(sharpened(model, self.rules))
+                stack.enter_context(tempered(model, self.rules, by_queries=not again))
             stack.enter_context(scaled_outputs(model, self.scales))
+            stack.enter_context(recomputed(model) if again else nullcontext())
             yield
-
-    @torch.no_grad()
-    def shrink(self, amount: float) -> None:
-        """Move every number towards 0 by `amount` and stop there: the proximal step of an L1 penalty."""
-        for parameter in self.parameters():
-            parameter.copy_(parameter.sign() * (parameter.abs() - amount).clamp(min=0.0))
 
     def state(self) -> list[Tensor]:
         """Return a copy of all numbers."""

@@ -46,13 +46,19 @@ if TYPE_CHECKING:
 @click.option("--sizes", type=options.Integers(), default="8,24", show_default=True, help="Smallest and largest size.")
 @click.option("--phrasings", help="Names between commas.  [default: all but the held-out ones]")
 @click.option("--trusted", type=click.IntRange(min=16), default=256, show_default=True, help="Length: hold, text.")
-@click.option("--steps", type=click.IntRange(min=1), default=40, show_default=True)
-@click.option("--every", type=click.IntRange(min=1), default=5, show_default=True, help="Steps between validations.")
-@click.option("--rate", type=float, default=0.05, show_default=True, help="Adam's learning rate.")
-@click.option("--budget", type=float, default=0.01, show_default=True, help="Drift allowed on prose, nats a token.")
+@click.option("--steps", type=click.IntRange(min=1), default=42, show_default=True)
+@click.option("--every", type=click.IntRange(min=1), default=14, show_default=True, help="Steps between validations.")
+@click.option(
+    "--rate", type=float, default=0.25, show_default=True, help="First step, as a share of the budget's radius."
+)
+@click.option("--budget", type=float, default=0.009, show_default=True, help="Drift allowed on prose, nats a token.")
+@click.option("--recompute", is_flag=True, help="Run layers twice instead of remembering them: less memory.")
 @click.option("--sparsity", type=float, default=0.0, show_default=True, help="L1 penalty that leaves heads alone.")
 @click.option(
-    "--windows", type=click.IntRange(min=1), default=8, show_default=True, help="Texts of prose to hold still."
+    "--windows", type=click.IntRange(min=1), default=4, show_default=True, help="Texts of prose of each length."
+)
+@click.option(
+    "--lengths", type=options.Integers(8), default="256,1024", show_default=True, help="Tokens of prose to hold still."
 )
 @click.option("--prose", type=click.Path(), help="UTF-8 text to hold still.  [default: Python's own documentation]")
 @click.option(
@@ -75,15 +81,16 @@ def command(model: str, threads: int | None, as_json: bool, out: Path, runs: Pat
     from strop.calibrate.recipe import Recipe
 
     settings = Settings(
-        **{key: given[key] for key in ("form", "outputs", "steps", "every", "rate", "budget", "sparsity")}
+        **{key: given[key] for key in ("form", "outputs", "steps", "every", "rate", "budget", "sparsity", "recompute")}
     )
     recipe = Recipe(
         task=given["task"], sizes=_bounds(given["sizes"]), phrasings=words(given["phrasings"]), seed=given["seed"],
         data=_data(given), prose=given["prose"], trusted=given["trusted"],
-        windows=given["windows"],
+        windows=given["windows"], lengths=given["lengths"],
     )  # fmt: skip
     checksum = recipe.checksum(settings.steps)  # wrong data are told before the model is opened
     name, opened_model, reader = opened(model, given["dtype"], given["trust_remote_code"], quiet=as_json)
+    recipe = replace(recipe, lengths=_readable(recipe.lengths, opened_model))
     edge = fitted(opened_model, reader, recipe, settings, checksum, runs, as_json)
     edge = replace(edge, made={**edge.made, "model": name, "recipe": vars(recipe) | {"checksum": checksum}})
     edge.save(out)
@@ -170,6 +177,12 @@ def told(edge: Edge) -> str:
         f"{progress['best_drift']:.4f} nats a token (step {progress['best_step']}, {progress['seconds']:.0f} s). "
         f"Heads: {heads}."
     )
+
+
+def _readable(lengths: tuple[int, ...], model: Any) -> tuple[int, ...]:
+    """The lengths of prose that the model has positions for, or all of them at the most it has."""
+    most = getattr(model.config.get_text_config(), "max_position_embeddings", None) or max(lengths)
+    return tuple(n for n in lengths if n <= most) or (most,)
 
 
 def _bounds(sizes: tuple[int, ...]) -> tuple[int, int]:

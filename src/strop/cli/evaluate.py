@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
     epilog=options.examples(
         "strop evaluate smollm2 --edge edge.safetensors",
         "strop evaluate smollm2 --edge edge.safetensors --task passkey --sizes 8,32,128 --prompts 100",
+        "strop evaluate smollm2 --edge edge.safetensors --against seal.safetensors  # which of two is better?",
         "strop evaluate ./my-model --edge edge.safetensors --data prompts.jsonl --json | jq .answers",
     )
 )
 @click.argument("model")
 @click.option("--edge", "path", type=click.Path(path_type=Path), required=True, help="The file strop calibrate wrote.")
+@click.option("--against", type=click.Path(path_type=Path), help="Another edge to compare with.  [default: untouched]")
 @click.option("--task", default="recall", show_default=True, help="recall, maximum, passkey, variables or counting.")
 @click.option("--data", type=click.Path(), help="JSONL of your own instead: {prompt, answer} a line.")
 @click.option("--sizes", type=options.Integers(), default="4,16,32,64", show_default=True, help="Sizes of the task.")
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
 @options.json_flag
 def command(
     model: str, path: Path, dtype: str, trust_remote_code: bool, runs: Path, out: Path | None, threads: int | None,
-    as_json: bool, **suite: Any,
+    as_json: bool, against: Path | None, **suite: Any,
 ) -> None:  # fmt: skip
     """Answer the same prompts and read the same prose with MODEL as it is and with the edge on it.
 
@@ -56,35 +59,38 @@ def command(
     from strop.evaluate.suite import Suite
 
     asked = Suite(**suite | {"phrasings": words(suite["phrasings"])})
-    edge = Edge.load(path)
+    edge, other = Edge.load(path), None if against is None else Edge.load(against)
     asked.passages()  # a wrong task or size is told before the model is opened
     name, opened_model, reader = opened(model, dtype, trust_remote_code, quiet=as_json)
-    comparison, folder = compared(opened_model, reader, edge, asked, runs, as_json)
+    comparison, folder = compared(opened_model, reader, edge, asked, runs, as_json, other)
     report = write_report(name, edge, asked, comparison, out or folder / "report.html")
     show(comparison, report, as_json)
 
 
 def compared(
-    model: nn.Module, reader: Reader, edge: Edge, suite: Suite, runs: Path, quiet: bool
+    model: nn.Module, reader: Reader, edge: Edge, suite: Suite, runs: Path, quiet: bool, other: Edge | None = None
 ) -> tuple[Comparison, Path]:
-    """Measure before and after, or read what was measured; return both and the folder of the second."""
+    """Measure without the edge (or with another) and with it, or read what was measured; also the second's folder."""
     from strop.calibrate.identity import fingerprint
     from strop.evaluate.suite import compare
     from strop.evaluate.suite import kept as measured
     from strop.records import Run
 
-    edge.check(model)
+    for one in (edge, other):
+        if one is not None:
+            one.check(model)  # before minutes are spent on the untouched model
     common = {"suite": suite, "prompts": suite.checksum(), "model": fingerprint(model), "dtype": _dtype(model)}
     count = 2 * sum(len(passage.questions) for passage in suite.passages())
     kept(f"finished measurements in {runs}/evaluate; the same command continues")
+    found, run = [], None
     with output.progress("answering", count, quiet=quiet) as bar:
-        config = common | {"edge": None}
-        before = measured(Run.of(config, "evaluate", runs), config, model, reader, suite, bar.advance)
-        config = common | {"edge": edge.digest}
-        run = Run.of(config, "evaluate", runs)
-        with edge.applied(model):
-            after = measured(run, config, model, reader, suite, bar.advance)
-    return compare(before, after), run.folder
+        for one in (other, edge):
+            config = common | {"edge": None if one is None else one.digest}
+            run = Run.of(config, "evaluate", runs)
+            with nullcontext() if one is None else one.applied(model):
+                found.append(measured(run, config, model, reader, suite, bar.advance))
+    assert run is not None
+    return compare(*found), run.folder
 
 
 def write_report(name: str, edge: Edge, suite: Suite, comparison: Comparison, path: Path) -> Path:

@@ -27,11 +27,13 @@ PHRASINGS = MappingProxyType(
         "code": Phrasing("The code of {k} is {v}. ", "The code of {k} is"),
         "list": Phrasing("{k}: {v}\n", "{k}:"),
         "arrow": Phrasing("{k} -> {v}; ", "{k} ->"),
-        "locker": Phrasing("Locker {v} belongs to the {k}. ", "The {k} has locker"),
         "table": Phrasing("| {k} | {v} |\n", "| {k} |", "| thing | number |\n|---|---|\n"),
+        "year": Phrasing("The {k} was made in {v}. ", "The {k} was made in"),
+        "weight": Phrasing("The {k} weighs {v} grams. ", "The {k} weighs"),
         "room": Phrasing("You will find the {k} in room {v}. ", "You will find the {k} in room"),
         "price": Phrasing("A {k} costs {v} coins. ", "Question: how many coins is a {k}? Answer:"),
         "python": Phrasing("stock['{k}'] = {v}\n", ">>> print(stock['{k}'])\n", ">>> stock = dict()\n"),
+        "dial": Phrasing("To reach the {k}, dial {v}. ", "To reach the {k}, dial"),
     }
 )
 
@@ -41,7 +43,7 @@ class Recall:
 
     name = "recall"
     phrasings = PHRASINGS
-    held_out = ("room", "price", "python")
+    held_out = ("room", "price", "python", "dial")
 
     def passage(self, size: int, phrasing: str, questions: int, draw: Draw) -> Passage:
         """Write `size` pairs and ask for some of them, never the same twice."""
