@@ -132,14 +132,20 @@ def entmax(threads: int) -> Iterator[dict[str, object]]:
 
 
 def growth(threads: int) -> Iterator[dict[str, object]]:
-    """How much longer n = 16384 takes than n = 2048, a head."""
+    """How much longer n = 16384 takes than n = 2048, a head. Both sizes take turns, so that a slow minute hits both."""
     for d in (64, 128):
-        seconds = {}
-        for n, heads in ((2048, 4), (16384, 1)):
-            q, k, v = tensors(n, n, d, heads)
-            calls = {"torch": lambda: F.scaled_dot_product_attention(q, k, v), "native": lambda: call(q, k, v)}  # noqa: B023
-            seconds[n] = {name: took / heads for name, took in alternate(calls, 4.0).items()}
-        yield {"d": d, **{name: seconds[16384][name] / seconds[2048][name] for name in ("torch", "native")}}
+        short, long = tensors(2048, 2048, d, 4), tensors(16384, 16384, d, 1)
+        took = alternate(
+            {
+                "torch short": lambda: F.scaled_dot_product_attention(*short),  # noqa: B023
+                "native short": lambda: call(*short),  # noqa: B023
+                "torch long": lambda: F.scaled_dot_product_attention(*long),  # noqa: B023
+                "native long": lambda: call(*long),  # noqa: B023
+            },
+            20.0,
+            least=5,
+        )
+        yield {"d": d, **{name: took[f"{name} long"] / (took[f"{name} short"] / 4) for name in ("torch", "native")}}
 
 
 def levels(threads: int) -> Iterator[dict[str, object]]:

@@ -29,10 +29,10 @@ def tables(results: dict[str, Any]) -> Iterator[str]:
     machine = results["machine"]
     yield f"{machine['cpu']}, {machine['cores']} cores, {machine['instruction_set']}, torch {machine['torch']}; "
     yield f"load average of the machine while measuring: {machine['load_average']:.0f}.\n"
-    yield "| case | bar | one thread | two threads |\n|---|---|---|---|"
+    yield "| case | bar | one thread | two threads | holds |\n|---|---|---|---|---|"
     for name, bar, cell in _summary(results):
         one, two = (cell(threads) if _has(results, threads) else "–" for threads in ("1", "2"))
-        yield f"| {name} | {bar} | {one} | {two} |"
+        yield f"| {name} | {bar} | {one} | {two} | {_verdict(results, name)} |"
     yield ""
     yield "| d | n | heads | | torch ms | torch GFLOP/s | adaptive GFLOP/s | adaptive ÷ torch | statistics ÷ torch |"
     yield "|---|---|---|---|---|---|---|---|---|"
@@ -50,6 +50,26 @@ def _has(results: dict[str, Any], threads: str) -> bool:
     return all(
         threads in results.get(part, {}) for part in ("prefill", "decode", "entmax", "growth", "memory", "levels")
     )
+
+
+def holds(results: dict[str, Any], threads: str) -> dict[str, bool]:
+    """Say of each bar, by the first word of its row, whether it holds, on the numbers before they are rounded."""
+    rows = {part: results[part][threads] for part in ("prefill", "decode", "entmax", "memory", "growth")}
+    adaptive = [row["adaptive_ratio"] for row in rows["prefill"]]
+    return {
+        "adaptive": _geometric(rows["prefill"], "adaptive_ratio") <= 0.95 and max(adaptive) <= 1.10,
+        "plain": _geometric(rows["prefill"], "statistics_ratio") <= 0.9,
+        "decode": all(row["ratio"] <= 0.6 for row in rows["decode"]),
+        "1.5-entmax,": rows["entmax"][0]["times_faster"] >= 5,
+        "working": rows["memory"][0]["megabytes_a_thread"] <= 64,
+        "time": all(row["native"] <= row["torch"] for row in rows["growth"]),
+    }
+
+
+def _verdict(results: dict[str, Any], name: str) -> str:
+    found = [holds(results, t).get(name.split()[0]) for t in ("1", "2") if _has(results, t)]
+    words = ["yes" if x else "no" for x in found if x is not None]
+    return words[0] if len(set(words)) == 1 else ", ".join(words)
 
 
 def _geometric(rows: list[dict[str, float]], key: str) -> float:
@@ -92,7 +112,7 @@ def _summary(results: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
     )
     yield (
         "time at n = 16384 ÷ time at 2048, native and torch (d = 64; 128)", "native ≤ torch",
-        lambda t: "; ".join(f"{r['native']:.0f} and {r['torch']:.0f}" for r in rows("growth", t)),
+        lambda t: "; ".join(f"{r['native']:.1f} and {r['torch']:.1f}" for r in rows("growth", t)),
     )  # fmt: skip
     yield (
         "GFLOP/s by instruction set (n = 1024, d = 128), sgemm, torch", "",
