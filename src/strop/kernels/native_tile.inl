@@ -10,7 +10,7 @@ static inline void prefetch_to_write(const float *from, int64_t floats) {
 }
 
 // Rows of keys or values as float32. The next block lies `ahead` floats further on (0: none) and is fetched into L2 meanwhile, a
-// share by each of the `of` groups that use this block: all of it at once would fill the queue of misses.
+// share by each of the `of` groups that use this block. Empty fetches are skipped: they take the place of loads.
 struct Floats { const float *at; int64_t row, ahead, part, of; };
 
 // s[j][lane] = Σ_c key[j][c] · qt[c][lane]     for N keys. Kept logits leave L2 for long rows, so the lines that the next tile
