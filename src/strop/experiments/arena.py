@@ -133,7 +133,8 @@ class Arena:
 
     def training(self, task: str, entry: Entry, rate: float, seed: int) -> Training:
         """One training run."""
-        return Training(task, entry.trained, rate, seed, self.budget(task_by_name(task)), self.shape)
+        found = task_by_name(task)
+        return Training(task, entry.trained, rate, seed, self.budget(found), self.shape.of(found.kind))
 
     def trial(self, task: str, entry: Entry, rate: float, seed: int) -> Trial:
         """One trial of a trained model."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from torch import nn
@@ -40,7 +40,12 @@ class Shape:
     heads: int = 4
     layers: int = 2
     positions: str = "rope"
+    smear: bool = True
     norm_after: bool = False
+
+    def of(self, kind: str) -> Shape:
+        """The shape without what this kind of task does not use, so that its runs do not depend on it."""
+        return self if kind == "sequence" else replace(self, heads=1, layers=1, positions="none", smear=False)
 
 
 @dataclass(frozen=True)
