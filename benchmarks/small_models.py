@@ -21,7 +21,7 @@ from strop.models.reader import Reader, ReaderConfig
 from strop.normalisers import Normaliser
 from strop.tasks.problems import Problems, SetTask, task_by_name
 
-ROUNDS = 9
+ROUNDS = 5
 Make = Callable[[], Normaliser]
 
 

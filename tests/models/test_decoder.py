@@ -103,6 +103,13 @@ def test_smeared_keys_see_no_later_token_and_their_share_is_learned():
     assert all(layer.smear.grad.all() for layer in model.layers)
 
 
+def test_a_model_that_diverged_gives_a_loss_that_is_not_finite():
+    model = decoder()
+    with torch.no_grad():
+        model.layers[0].to_heads.weight.fill_(torch.nan)
+    assert model(tokens()).isnan().any()
+
+
 def test_layers_have_normalisers_of_their_own():
     one, two = (layer.normaliser.slope for layer in decoder(MAKERS["ssmax"]).layers)
     assert one is not two

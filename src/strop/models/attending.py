@@ -37,14 +37,16 @@ def attend(
 ) -> Tensor:
     """Attend; `bias` is added to the logits and hides by −inf, so that it takes the place of `causal`."""
     causal = causal and bias is None
-    impl = _implementation(normaliser, key, biased=bias is not None)
+    impl = _implementation(normaliser, query, key, biased=bias is not None)
     return attention(query, key, value, bias, is_causal=causal, scale=scale, normaliser=normaliser, impl=impl)
 
 
-def _implementation(normaliser: Normaliser, key: Tensor, biased: bool) -> str:
+def _implementation(normaliser: Normaliser, query: Tensor, key: Tensor, biased: bool) -> str:
     if not torch.is_grad_enabled() or key.device.type != "cpu" or key.shape[-2] > SHORT:
         return "auto"
-    return "fused_calls" if isinstance(normaliser, Temperature) and not biased else "reference"
+    fused = isinstance(normaliser, Temperature) and normaliser.plain and not biased
+    diverged = fused and not bool(query.sum().isfinite())  # fused calls refuse; the loss of such a model should tell
+    return "fused_calls" if fused and not diverged else "reference"
 
 
 def weights_of_one_row(query: Tensor, key: Tensor, normaliser: Normaliser, scale: float) -> tuple[RowStats, Tensor]:
