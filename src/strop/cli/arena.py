@@ -31,7 +31,9 @@ _EXAMPLES = options.examples(
 @click.option("--normalisers", default=None, help="Entrants, between commas: name, name(setting=1) or trained>tested.")
 @click.option("--seeds", type=click.IntRange(min=1), default=None, help="Models of each entrant.  [default: 3]")
 @click.option("--rates", default=None, help="Learning rates to choose from, between commas.  [default: 0.001,0.004]")
-@click.option("--steps", type=click.IntRange(min=1), default=None, help="Training steps.  [default: 2000]")
+@click.option(
+    "--steps", type=click.IntRange(min=1), default=None, help="Training steps.  [default: 2000; sequences 1000]"
+)
 @click.option("--batch", type=click.IntRange(min=1), default=None, help="Problems a step.  [default: 64; sequences 32]")
 @click.option("--sizes", type=options.Integers(), default=None, help="Test sizes.  [default: each task's own]")
 @click.option("--problems", type=click.IntRange(min=1), default=None, help="Problems a size, at most.  [default: 512]")

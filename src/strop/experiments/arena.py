@@ -48,7 +48,7 @@ ENTRIES = (
     "tra",
     "linear",
 )
-BUDGETS = {"set": Budget(steps=2_000, batch=64), "sequence": Budget(steps=2_000, batch=32)}
+BUDGETS = {"set": Budget(steps=2_000, batch=64), "sequence": Budget(steps=1_000, batch=32)}
 
 QUICK: dict[str, Any] = {
     "tasks": ("max_retrieval", "needle", "average"),
