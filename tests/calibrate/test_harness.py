@@ -16,7 +16,7 @@ pytest.importorskip("lm_eval", reason="needs the extra lm-eval")
 
 
 def example():
-    path = Path(__file__).parents[2] / "examples" / "lm_eval_harness.py"
+    path = Path(__file__).parents[2] / "examples" / "extras" / "lm_eval_harness.py"
     spec = importlib.util.spec_from_file_location("lm_eval_harness", path)
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)

@@ -87,7 +87,7 @@ def test_bad_input_is_one_line(folder: Path, tmp_path: Path):
     for words, message in (
         (("calibrate", folder, "--task", "recal"), "Did you mean 'recall'"),
         (("calibrate", folder, "--sizes", "3"), "--sizes must be the smallest and the largest"),
-        (("calibrate", folder, "--form", "none"), "form must have numbers to learn"),
+        (("calibrate", folder, "--form", "none", "--no-outputs"), "form must have numbers to learn"),
         (("calibrate", folder, "--phrasings", "room"), "must not be held out"),
         (("calibrate", folder, "--task", "jsonl"), "--data must come with --task jsonl"),
         (("calibrate", folder, "--task", "jsonl", "--data", tmp_path / "no"), "must exist"),

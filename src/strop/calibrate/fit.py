@@ -38,7 +38,7 @@ class Settings:
     """
 
     form: str = "constant"
-    outputs: bool = False
+    outputs: bool = True
     steps: int = 42
     rate: float = 0.25
     budget: float = 0.009

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 @click.command(
     epilog=options.examples(
-        "strop calibrate smollm2                                      # one β per head, on key-value recall",
+        "strop calibrate smollm2                                      # a β and an output scale per head, on recall",
         "strop calibrate smollm2 --form log-n --task passkey --sizes 8,40 --out passkey.safetensors",
-        "strop calibrate smollm2 --form none --outputs                # SEAL's output scales instead",
+        "strop calibrate smollm2 --no-outputs                         # temperatures alone",
+        "strop calibrate smollm2 --form none                          # SEAL's output scales alone",
         "strop calibrate smollm2 --form hold                          # from statistics alone, no gradients",
         "strop calibrate smollm2 --task text --form log-n             # from text alone, no answers",
         "strop calibrate ./my-model --task jsonl --data prompts.jsonl --budget 0.005",
@@ -40,9 +41,11 @@ if TYPE_CHECKING:
 )
 @click.option("--data", type=click.Path(), help="Your own prompts: JSONL, {prompt, answer} a line.")
 @click.option(
-    "--form", default="constant", show_default=True, help="constant, log-n, polynomial, hold; none with --outputs."
+    "--form", default="constant", show_default=True, help="constant, log-n, polynomial, hold; none: outputs only."
 )
-@click.option("--outputs", is_flag=True, help="Scale each head's output too, as SEAL does.")
+@click.option(
+    "--outputs/--no-outputs", default=True, show_default=True, help="Scale each head's output too, as SEAL does."
+)
 @click.option("--sizes", type=options.Integers(), default="8,24", show_default=True, help="Smallest and largest size.")
 @click.option("--phrasings", help="Names between commas.  [default: all but the held-out ones]")
 @click.option("--trusted", type=click.IntRange(min=16), default=256, show_default=True, help="Length: hold, text.")
