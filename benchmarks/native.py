@@ -28,6 +28,7 @@ import torch.nn.functional as F
 import strop
 from strop.kernels import native
 from strop.kernels.mask import Mask
+from strop.kernels.request import Request
 
 RESULTS = Path(__file__).parent / "results" / "native.json"
 PAGE = Path(__file__).parent.parent / "docs" / "native.md"
@@ -37,10 +38,8 @@ ADAPTIVE, PLAIN = strop.AdaptiveTemperature(), strop.Softmax()
 
 def call(q, k, v, causal=False, rule=ADAPTIVE, stats=False, level=None):
     """Run the kernel itself."""
-    return native.run(
-        q, k, v, Mask(diagonal=0 if causal else None), scale=q.shape[-1] ** -0.5, normaliser=rule, softcap=None,
-        dropout_p=0.0, return_stats=stats, level=level,
-    )  # fmt: skip
+    mask = Mask(diagonal=0 if causal else None)
+    return native.run(Request(q, k, v, mask, q.shape[-1] ** -0.5, rule, return_stats=stats), level)
 
 
 class Times(dict[str, float]):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import strop
 from strop.kernels import native, reference
 from strop.kernels.mask import Mask
+from strop.kernels.request import Request
 
 LEVELS = native.status().levels
 pytestmark = pytest.mark.skipif(not LEVELS, reason=f"not built: {native.status().reason}")
@@ -95,12 +96,12 @@ def compare(tensors, dtype, mask, level, **settings):
     settings = {"scale": 0.3, "softcap": None, "dropout_p": 0.0, "return_stats": True, **settings}
     tensors = [like(t, dtype) for t in tensors]
     wide = [t.double() for t in tensors]
-    out, stats = native.run(*tensors, mask, level=level, **settings)
+    out, stats = native.run(Request(*tensors, mask, **settings), level)
     assert out.dtype == dtype
-    bare, _ = native.run(*tensors, mask, level=level, **{**settings, "return_stats": False})
+    bare, _ = native.run(Request(*tensors, mask, **{**settings, "return_stats": False}), level)
     torch.testing.assert_close(bare, out, equal_nan=True)
-    plain, plain_stats = reference.run(*tensors, mask, **settings)
-    exact, exact_stats = reference.run(*wide, mask, **settings)
+    plain, plain_stats = reference.run(Request(*tensors, mask, **settings))
+    exact, exact_stats = reference.run(Request(*wide, mask, **settings))
     what = (level, dtype, settings["normaliser"], [tuple(t.shape) for t in tensors])
     assert_within_budget([out, *stats], [plain, *plain_stats], [exact, *exact_stats], dtype, what)
 
@@ -152,10 +153,11 @@ def test_long_and_wide(level, kind, n_q, n_k, d, draw):
 @pytest.mark.parametrize("kind", ["softmax", "adaptive", "entmax15"])
 def test_a_row_has_the_same_bits_in_a_unit_of_any_height(level, kind, draw):
     query, key, value = (torch.randn(1, 1, n, 8, generator=draw) for n in (16_400, 300, 300))  # units of 256 rows
-    settings = {"scale": 0.3, "softcap": None, "dropout_p": 0.0, "return_stats": True, "level": level}
-    whole, _ = native.run(query, key, value, Mask(), normaliser=NORMALISERS[kind](), **settings)
+    settings = {"scale": 0.3, "softcap": None, "dropout_p": 0.0, "return_stats": True}
+    whole, _ = native.run(Request(query, key, value, Mask(), normaliser=NORMALISERS[kind](), **settings), level)
     for rows in (slice(0, 70), slice(11_000, 15_100)):  # of 64 and of 128
-        part, _ = native.run(query[:, :, rows], key, value, Mask(), normaliser=NORMALISERS[kind](), **settings)
+        request = Request(query[:, :, rows], key, value, Mask(), normaliser=NORMALISERS[kind](), **settings)
+        part, _ = native.run(request, level)
         assert torch.equal(whole[:, :, rows], part)
 
 
@@ -203,12 +205,12 @@ def test_strange_numbers_stay_in_rows_that_may_see_them(which, strange, kind, n_
         "dropout_p": 0.0,
         "return_stats": True,
     }
-    clean, _ = native.run(*tensors, Mask(keep), level=level, **settings)
+    clean, _ = native.run(Request(*tensors, Mask(keep), **settings), level)
     tensors[which][:, :, 137 if which else n_q // 2, 3] = strange
-    out, stats = native.run(*tensors, Mask(keep), level=level, **settings)
+    out, stats = native.run(Request(*tensors, Mask(keep), **settings), level)
     sees = keep[0, 0, :, 137] if which else torch.arange(n_q) == n_q // 2
     torch.testing.assert_close(out[:, :, ~sees], clean[:, :, ~sees])
-    exact, truth = reference.run(*(t.double() for t in tensors), Mask(keep), **settings)
+    exact, truth = reference.run(Request(*(t.double() for t in tensors), Mask(keep), **settings))
     torch.testing.assert_close(out.double(), exact, rtol=1e-4, atol=1e-5, equal_nan=True)
     for field, expected in zip(stats, truth, strict=True):
         torch.testing.assert_close(field.double(), expected.double(), rtol=1e-4, atol=1e-5, equal_nan=True)

@@ -8,6 +8,7 @@ import torch
 import strop
 from strop.kernels import layout, native, native_abi, reference
 from strop.kernels.mask import Mask
+from strop.kernels.request import Request
 from strop.normalisers import Temperature
 
 built = pytest.mark.skipif(not native.status().loaded, reason=f"not built: {native.status().reason}")
@@ -19,8 +20,10 @@ def inputs(draw, n_q=70, n_k=300, d=16, heads=4, kv_heads=2):
     return [torch.randn(2, h, n, d, generator=draw) for h, n in ((heads, n_q), (kv_heads, n_k), (kv_heads, n_k))]
 
 
-def results(tensors, mask=None, **settings):
-    out, stats = native.run(*tensors, mask or Mask(), **{**SETTINGS, "normaliser": ADAPTIVE, **settings})
+def results(tensors, mask=None, level=None, **settings):
+    out, stats = native.run(
+        Request(*tensors, mask or Mask(), **{**SETTINGS, "normaliser": ADAPTIVE, **settings}), level
+    )
     return [out, *(stats or ())]
 
 
@@ -86,7 +89,7 @@ def test_gradients_in_blocks_equal_those_of_the_definition(kind, draw, monkeypat
     for run, dtype in ((native.run, torch.float32), (reference.run, torch.float64)):
         rule = strop.normalisers.by_name(kind).to(dtype)
         leaves = [t.to(dtype, copy=True).requires_grad_() for t in (*tensors, bias)]
-        out, stats = run(*leaves[:3], Mask(bias=leaves[3], diagonal=3), normaliser=rule, **SETTINGS)
+        out, stats = run(Request(*leaves[:3], Mask(bias=leaves[3], diagonal=3), normaliser=rule, **SETTINGS))
         loss = out.square().sum() + stats.entropy.sum() + (stats.max - 2 * stats.min).sum()
         grads.append(torch.autograd.grad(loss, [*leaves, *rule.parameters()]))
     for got, truth in zip(*grads, strict=True):
@@ -96,7 +99,7 @@ def test_gradients_in_blocks_equal_those_of_the_definition(kind, draw, monkeypat
 @built
 def test_second_derivatives_are_refused(draw):
     leaves = [t.requires_grad_() for t in inputs(draw, 5, 6)]
-    out, _ = native.run(*leaves, Mask(), normaliser=strop.Softmax(), **SETTINGS)
+    out, _ = native.run(Request(*leaves, Mask(), normaliser=strop.Softmax(), **SETTINGS))
     with pytest.raises(RuntimeError, match="has no second derivatives"):
         torch.autograd.grad(out.sum(), leaves[0], create_graph=True)
 
@@ -108,7 +111,7 @@ def test_training_keeps_memory_linear(draw):
     gc.collect()
     saved = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.numel()) or t, lambda t: t):
-        native.run(*leaves, Mask(diagonal=0), **{**SETTINGS, "normaliser": strop.AdaptiveTemperature()})
+        native.run(Request(*leaves, Mask(diagonal=0), **SETTINGS, normaliser=strop.AdaptiveTemperature()))
     assert saved
     assert max(saved) <= 2000 * 4
 
@@ -126,7 +129,7 @@ class HalfEntropy(Temperature):
 def test_any_temperature_runs_through_the_statistics(draw):
     tensors = inputs(draw)
     for mask in (Mask(), Mask(diagonal=-5)):
-        exact, _ = reference.run(*(t.double() for t in tensors), mask, normaliser=HalfEntropy(), **SETTINGS)
+        exact, _ = reference.run(Request(*(t.double() for t in tensors), mask, normaliser=HalfEntropy(), **SETTINGS))
         got = results(tensors, mask, normaliser=HalfEntropy())
         torch.testing.assert_close(got[0].double(), exact, rtol=1e-5, atol=1e-5)
 
@@ -140,7 +143,7 @@ def test_compiled_in_one_graph(rule, draw):
     mask = Mask(diagonal=31)
 
     def attend(*t):
-        if native.reason_not(*t, mask, normaliser=rule, **SETTINGS) is not None:
+        if native.reason_not(Request(*t, mask, normaliser=rule, **SETTINGS)) is not None:
             return []
         return results(t, mask, normaliser=rule)
 
@@ -153,15 +156,15 @@ def test_compiled_in_one_graph(rule, draw):
 @built
 def test_what_it_cannot_do_it_says(draw):
     q, k, v = inputs(draw, 5, 6)
-    settings = {**SETTINGS, "normaliser": strop.Softmax()}
-    assert native.reason_not(q, k, v, Mask(), **settings) is None
-    assert "float64" in native.reason_not(q.double(), k.double(), v.double(), Mask(), **settings)
-    assert "dropout" in native.reason_not(q, k, v, Mask(), **{**settings, "dropout_p": 0.5})
-    assert "TopK is neither" in native.reason_not(q, k, v, Mask(), **{**settings, "normaliser": strop.TopK(2)})
-    sink = strop.WithSink(strop.Softmax(), torch.zeros(4, 1, requires_grad=True) * 1.0)
-    assert "WithSink.logit wants a gradient" in native.reason_not(q, k, v, Mask(), **{**settings, "normaliser": sink})
+    request = Request(q, k, v, Mask(), normaliser=strop.Softmax(), **SETTINGS)
+    assert native.reason_not(request) is None
+    assert "float64" in native.reason_not(request._replace(query=q.double(), key=k.double(), value=v.double()))
+    assert "dropout" in native.reason_not(request._replace(dropout_p=0.5))
+    assert "TopK is neither" in native.reason_not(request._replace(normaliser=strop.TopK(2)))
+    sunk = request._replace(normaliser=strop.WithSink(strop.Softmax(), torch.zeros(4, 1, requires_grad=True) * 1.0))
+    assert "WithSink.logit wants a gradient" in native.reason_not(sunk)
     with torch.no_grad():
-        assert native.reason_not(q, k, v, Mask(), **{**settings, "normaliser": sink}) is None
+        assert native.reason_not(sunk) is None
 
 
 @built
@@ -179,7 +182,7 @@ def test_without_the_library_everything_else_works(draw, monkeypatch):
     monkeypatch.setattr(native, "MISSING", why)
     q, k, v = inputs(draw, 5, 6, kv_heads=4)
     assert native.status() == native.Status(False, why, None, (), torch.get_num_threads(), None)
-    assert native.reason_not(q, k, v, Mask(), normaliser=strop.Softmax(), **SETTINGS) == why
+    assert native.reason_not(Request(q, k, v, Mask(), normaliser=strop.Softmax(), **SETTINGS)) == why
     expected = torch.nn.functional.scaled_dot_product_attention(q, k, v)
     torch.testing.assert_close(strop.attention(q, k, v), expected)
 

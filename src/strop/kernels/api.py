@@ -23,6 +23,7 @@ from torch import Tensor
 from strop._checks import require, require_known, require_number
 from strop.kernels import fused_calls, native, reference, streaming
 from strop.kernels.mask import Mask
+from strop.kernels.request import Request
 from strop.normalisers import Normaliser, Softmax, by_name
 from strop.sharpness import RowStats
 
@@ -87,26 +88,16 @@ def attention(
     softcap = None if softcap is None else require_number("softcap", softcap, above=0)
     mask = Mask.of(attn_mask, is_causal, query, key)
     _check_bias(normaliser, mask)
-    settings = {
-        "scale": scale,
-        "normaliser": normaliser,
-        "softcap": softcap,
-        "dropout_p": dropout_p,
-        "return_stats": return_stats,
-    }
-    out, stats = _choose(impl, query, key, value, mask, settings).run(query, key, value, mask, **settings)
+    request = Request(query, key, value, mask, scale, normaliser, softcap, dropout_p, return_stats)
+    out, stats = _choose(impl, request).run(request)
     return (out, stats) if return_stats else out
 
 
-def _choose(
-    impl: str, query: Tensor, key: Tensor, value: Tensor, mask: Mask, settings: dict[str, object]
-) -> ModuleType:
-    known, normaliser = ("auto", *IMPLEMENTATIONS), settings["normaliser"]
-    assert isinstance(normaliser, Normaliser)
-    require_known("impl", impl, known)
+def _choose(impl: str, request: Request) -> ModuleType:
+    require_known("impl", impl, ("auto", *IMPLEMENTATIONS))
     for name in IMPLEMENTATIONS if impl == "auto" else (impl,):
         module = IMPLEMENTATIONS[name]
-        reason = _not_plain(name, normaliser) or module.reason_not(query, key, value, mask, **settings)
+        reason = _not_plain(name, request.normaliser) or module.reason_not(request)
         if reason is None:
             return module
     raise ValueError(

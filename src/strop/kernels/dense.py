@@ -15,28 +15,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from strop._types import Keep, Weights
-from strop.kernels.mask import Mask
-from strop.normalisers import Normaliser
+from strop.kernels.request import Request
 from strop.sharpness import RowStats
 
 
-def block(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Mask,
-    *,
-    scale: float,
-    normaliser: Normaliser,
-    softcap: float | None,
-    dropout_p: float,
-    careful: bool,
-    return_stats: bool,
-) -> tuple[Tensor, RowStats | None]:
-    """Attend from rows [*batch, n_q, d] to all keys; key and value have the query's heads."""
-    n_q, n_k = query.shape[-2], key.shape[-2]
-    keep = mask.dense(n_q, n_k, query.device)
-    query = normaliser.prepare_query(query, mask.n_keys(n_q, n_k, query.device))
+def block(request: Request, *, careful: bool) -> tuple[Tensor, RowStats | None]:
+    """Attend from all rows of a request to all its keys; key and value have the query's heads."""
+    query, key, value, mask, scale, normaliser, softcap, dropout_p, return_stats = request
+    keep = mask.dense(request.n_q, request.n_k, query.device)
+    query = normaliser.prepare_query(query, request.n_keys)
     logits = (query * scale) @ normaliser.prepare_key(key).mT
     if softcap is not None:
         logits = softcap * torch.tanh(logits / softcap)

@@ -25,32 +25,23 @@ from torch import Tensor
 from strop._types import Rows
 from strop.kernels.layout import four_dimensional
 from strop.kernels.mask import Mask
-from strop.normalisers import Normaliser, Temperature
+from strop.kernels.request import Request
+from strop.normalisers import Temperature
 from strop.sharpness import RowStats, upcast
 
 
-def reason_not(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Mask,
-    *,
-    normaliser: Normaliser,
-    softcap: float | None,
-    dropout_p: float,
-    return_stats: bool,
-    **settings: object,
-) -> str | None:
+def reason_not(request: Request) -> str | None:
     """Say what two plain attention calls cannot express."""
-    if not isinstance(normaliser, Temperature):
-        return f"{type(normaliser).__name__} is not of the temperature family"
+    query, key, value, mask = request[:4]
+    if not isinstance(request.normaliser, Temperature):
+        return f"{type(request.normaliser).__name__} is not of the temperature family"
     if query.device.type != "cpu":
         return f"torch's log-sum-exp is used on the CPU only, and the query is on {query.device}"
-    if softcap is not None:
+    if request.softcap is not None:
         return "soft-capped logits are not a product of query and key"
-    if dropout_p:
+    if request.dropout_p:
         return "torch's fused kernel has no dropout on the CPU"
-    if return_stats:
+    if request.return_stats:
         return "a fused call does not tell a row's largest and smallest logit"
     if torch.compiler.is_compiling():
         return "an additive bias cannot be scaled by row" if mask.bias is not None else None
@@ -61,28 +52,17 @@ def reason_not(
     return None
 
 
-def run(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Mask,
-    *,
-    scale: float,
-    normaliser: Normaliser,
-    softcap: float | None,
-    dropout_p: float,
-    return_stats: bool,
-) -> tuple[Tensor, None]:
+def run(request: Request) -> tuple[Tensor, None]:
     """Attend by one call, by two, or by three when training through β."""
-    normaliser = cast(Temperature, normaliser)
-    n_q, n_k = query.shape[-2], key.shape[-2]
-    if query.numel() == 0 or n_k == 0:
+    query, key, value = request[:3]
+    normaliser = cast(Temperature, request.normaliser)
+    if query.numel() == 0 or request.n_k == 0:
         return query.new_zeros(*query.shape[:-1], value.shape[-1]), None
-    n_keys = mask.n_keys(n_q, n_k, query.device)
+    n_keys = request.n_keys
     q = four_dimensional(normaliser.prepare_query(upcast(query), n_keys))
     k, v = four_dimensional(upcast(key)), four_dimensional(upcast(value))
     n_keys = n_keys.expand(query.shape[:-1]).reshape(q.shape[:-1])
-    call = _Call.of(mask, query, n_k, scale)
+    call = _Call.of(request.mask, query, request.n_k, request.scale)
     stats = _measure(call, q, k, n_keys) if normaliser.uses == "entropy" else RowStats.counted(n_keys, q.dtype)
     q = q * normaliser.inverse_temperature(stats)[..., None]
     out, _ = call(q, k, v)

@@ -21,7 +21,8 @@ from strop.kernels.layout import four_dimensional
 from strop.kernels.mask import Mask
 from strop.kernels.native_abi import MOST_COEFFICIENTS, Library, library
 from strop.kernels.native_call import Call
-from strop.kernels.native_grad import Problem, differentiable, hidden_tensor
+from strop.kernels.native_grad import differentiable, hidden_tensor
+from strop.kernels.request import Request
 from strop.normalisers import AdaptiveTemperature, Entmax15, Normaliser, Softmax, Sparsemax, Temperature, WithSink
 from strop.sharpness import RowStats
 
@@ -50,17 +51,9 @@ def status() -> Status:
     return Status(True, None, kernel.levels[-1], kernel.levels, torch.get_num_threads(), team)
 
 
-def reason_not(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Mask,
-    *,
-    normaliser: Normaliser,
-    dropout_p: float,
-    **settings: object,
-) -> str | None:
+def reason_not(request: Request) -> str | None:
     """Say what the kernel does not do."""
+    query, normaliser = request.query, request.normaliser
     if MISSING is not None:
         return MISSING
     if query.device.type != "cpu":
@@ -69,9 +62,9 @@ def reason_not(
         return f"the native kernel takes float32 and bfloat16, and the query is {query.dtype}"
     if _kind(normaliser) is None:
         return f"{type(normaliser).__name__} is neither a temperature, sparsemax nor 1.5-entmax"
-    if dropout_p:
+    if request.dropout_p:
         return "the native kernel has no dropout"
-    if not _wants_gradient(query, key, value, mask, normaliser):
+    if not _wants_gradient(request):
         return None
     if torch.compiler.is_compiling():
         return "under torch.compile the native kernel has no gradient"
@@ -79,56 +72,27 @@ def reason_not(
     return f"{missed} wants a gradient but is not a parameter" if missed else None
 
 
-def run(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Mask,
-    *,
-    scale: float,
-    normaliser: Normaliser,
-    softcap: float | None,
-    dropout_p: float,
-    return_stats: bool,
-    level: str | None = None,
-) -> tuple[Tensor, RowStats | None]:
+def run(request: Request, level: str | None = None) -> tuple[Tensor, RowStats | None]:
     """Attend in one call; where gradients are wanted the backward pass recomputes blocks of rows."""
-    forward = partial(
-        _forward, query, key, value, mask, scale=scale, normaliser=normaliser, softcap=softcap,
-        return_stats=return_stats, level=level,
-    )  # fmt: skip
-    if not _wants_gradient(query, key, value, mask, normaliser):
-        return forward()
-    problem = Problem(mask, scale, normaliser, softcap, return_stats)
-    return differentiable(forward, problem, query, key, value)
+    forward = partial(_forward, request, level)
+    return differentiable(forward, request) if _wants_gradient(request) else forward()
 
 
-def _forward(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Mask,
-    *,
-    scale: float,
-    normaliser: Normaliser,
-    softcap: float | None,
-    return_stats: bool,
-    level: str | None,
-) -> tuple[Tensor, RowStats | None]:
-    rows, dtype = query.shape[:-1], query.dtype
-    query, key, value = _prepared(query, key, value, mask, normaliser)
+def _forward(request: Request, level: str | None) -> tuple[Tensor, RowStats | None]:
+    rows, dtype, mask, normaliser = request.query.shape[:-1], request.query.dtype, request.mask, request.normaliser
+    query, key, value = _prepared(request)
     kind = _kind(normaliser)
     assert kind is not None
     call = Call(
         four_dimensional(query), four_dimensional(key), four_dimensional(value),
-        _flat_mask(mask.keep, rows, key.shape[-2]),
-        _flat_mask(None if mask.bias is None else mask.bias.float(), rows, key.shape[-2]), None, None,
-        mask.diagonal, scale, softcap or 0.0, kind, 1.0, [], 0.0, torch.inf, return_stats,
+        _flat_mask(mask.keep, rows, request.n_k),
+        _flat_mask(None if mask.bias is None else mask.bias.float(), rows, request.n_k), None, None,
+        mask.diagonal, request.scale, request.softcap or 0.0, kind, 1.0, [], 0.0, torch.inf, request.return_stats,
     )  # fmt: skip
     if isinstance(normaliser, Temperature):
         call = _tempered(call, normaliser, mask, rows, level)
     out, *stats = call.run(level)
-    named = RowStats(*(field.reshape(rows) for field in stats)) if return_stats else None
+    named = RowStats(*(field.reshape(rows) for field in stats)) if request.return_stats else None
     return out.reshape(*rows, value.shape[-1]).to(dtype), named
 
 
@@ -161,15 +125,13 @@ def _counted(call: Call, mask: Mask, rows: torch.Size) -> RowStats:
     return RowStats.counted(mask.n_keys(rows[-1], call.key.shape[-2], call.query.device).expand(rows), torch.float32)
 
 
-def _prepared(
-    query: Tensor, key: Tensor, value: Tensor, mask: Mask, normaliser: Normaliser
-) -> tuple[Tensor, Tensor, Tensor]:
+def _prepared(request: Request) -> tuple[Tensor, Tensor, Tensor]:
     """Let the normaliser change the query, in float32; keys and values then follow."""
-    rule = normaliser.inner if isinstance(normaliser, WithSink) else normaliser
+    query, key, value = request[:3]
+    rule = request.normaliser.inner if isinstance(request.normaliser, WithSink) else request.normaliser
     if type(rule).prepare_query is Normaliser.prepare_query:
         return query, key, value
-    n_keys = mask.n_keys(query.shape[-2], key.shape[-2], query.device)
-    return normaliser.prepare_query(query.float(), n_keys).float(), key.float(), value.float()
+    return request.normaliser.prepare_query(query.float(), request.n_keys).float(), key.float(), value.float()
 
 
 def _kind(normaliser: Normaliser) -> str | None:
@@ -179,11 +141,12 @@ def _kind(normaliser: Normaliser) -> str | None:
     return {Sparsemax.weights: "sparsemax", Entmax15.weights: "entmax15"}.get(weights)
 
 
-def _wants_gradient(query: Tensor, key: Tensor, value: Tensor, mask: Mask, normaliser: Normaliser) -> bool:
+def _wants_gradient(request: Request) -> bool:
     if not torch.is_grad_enabled():
         return False
-    tensors = [query, key, value, *normaliser.parameters(), *([] if mask.bias is None else [mask.bias])]
-    return any(t.requires_grad for t in tensors) or hidden_tensor(normaliser) is not None
+    bias = [] if request.mask.bias is None else [request.mask.bias]
+    tensors = [*request[:3], *request.normaliser.parameters(), *bias]
+    return any(t.requires_grad for t in tensors) or hidden_tensor(request.normaliser) is not None
 
 
 def _flat_mask(tensor: Tensor | None, rows: torch.Size, n_k: int) -> Tensor | None:

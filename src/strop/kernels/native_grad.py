@@ -8,7 +8,7 @@ included. Second derivatives are refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,32 +16,19 @@ from torch import Tensor
 
 from strop.kernels.dense import block
 from strop.kernels.layout import repeat_heads, row_blocks
-from strop.kernels.mask import Mask
+from strop.kernels.request import Request
 from strop.normalisers import Normaliser
 from strop.sharpness import RowStats, upcast
 
 Forward = Callable[[], tuple[Tensor, RowStats | None]]
 
 
-@dataclass(frozen=True)
-class Problem:
-    """What is not differentiated."""
-
-    mask: Mask
-    scale: float
-    normaliser: Normaliser
-    softcap: float | None
-    return_stats: bool
-
-
-def differentiable(
-    forward: Forward, problem: Problem, query: Tensor, key: Tensor, value: Tensor
-) -> tuple[Tensor, RowStats | None]:
+def differentiable(forward: Forward, request: Request) -> tuple[Tensor, RowStats | None]:
     """Run `forward` so that its results carry gradients to query, key, value, bias and learned parameters."""
-    learned = [p for p in problem.normaliser.parameters() if p.requires_grad]
+    learned = [p for p in request.normaliser.parameters() if p.requires_grad]
     apply: Callable[..., tuple[Tensor, ...]] = _Recomputed.apply
-    out, *stats = apply(forward, problem, query, key, value, problem.mask.bias, *learned)
-    return out, RowStats(*stats) if problem.return_stats else None
+    out, *stats = apply(forward, request, *request[:3], request.mask.bias, *learned)
+    return out, RowStats(*stats) if request.return_stats else None
 
 
 def hidden_tensor(normaliser: Normaliser) -> str | None:
@@ -55,9 +42,10 @@ def hidden_tensor(normaliser: Normaliser) -> str | None:
 
 class _Recomputed(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, forward: Forward, problem: Problem, *inputs: Tensor | None) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, forward: Forward, request: Request, *inputs: Tensor | None) -> tuple[Tensor, ...]:
         out, stats = forward()
-        ctx.problem = problem
+        nothing = torch.empty(0)  # the inputs are saved below, where a checkpoint can drop them
+        ctx.request = request._replace(query=nothing, key=nothing, value=nothing, mask=replace(request.mask, bias=None))
         ctx.save_for_backward(*inputs)
         if stats is None:
             return (out,)
@@ -71,7 +59,7 @@ class _Recomputed(torch.autograd.Function):
         wanted = ctx.needs_input_grad[2:]
         totals: list[Tensor | None] = [None] * len(wanted)
         saved = ctx.saved_tensors  # once: a checkpoint unpacks them a single time
-        for rows, parts in _block_gradients(ctx.problem, saved, grads, wanted):
+        for rows, parts in _block_gradients(ctx.request, saved, grads, wanted):
             _add(totals, parts, rows, saved)
         cast = (t if t is None else t.to(x.dtype) for t, x in zip(totals, saved, strict=True))
         return (None, None, *cast)
@@ -89,15 +77,15 @@ def _add(totals: list[Tensor | None], parts: list[Tensor | None], rows: slice, i
 
 
 def _block_gradients(
-    problem: Problem, inputs: tuple[Tensor, ...], grads: tuple[Tensor, ...], wanted: tuple[bool, ...]
+    request: Request, inputs: tuple[Tensor, ...], grads: tuple[Tensor, ...], wanted: tuple[bool, ...]
 ) -> Iterator[tuple[slice, list[Tensor | None]]]:
     careful = not bool(inputs[2].isfinite().all())
     for rows in (slice(*ends) for ends in row_blocks(inputs[0], inputs[1].shape[-2])):
-        yield rows, _gradients_of_rows(problem, inputs, grads, wanted, rows, careful)
+        yield rows, _gradients_of_rows(request, inputs, grads, wanted, rows, careful)
 
 
 def _gradients_of_rows(
-    problem: Problem,
+    request: Request,
     inputs: tuple[Tensor, ...],
     grads: tuple[Tensor, ...],
     wanted: tuple[bool, ...],
@@ -111,12 +99,10 @@ def _gradients_of_rows(
     assert key is not None
     assert value is not None
     with torch.enable_grad():
-        mask = replace(problem.mask, bias=bias).rows(rows.start, rows.stop)
+        mask = replace(request.mask, bias=bias).rows(rows.start, rows.stop)
         keys, values = (repeat_heads(upcast(x), query) for x in (key, value))
-        out, stats = block(
-            upcast(query), keys, values, mask, scale=problem.scale, normaliser=problem.normaliser, careful=careful,
-            softcap=problem.softcap, dropout_p=0.0, return_stats=problem.return_stats,
-        )  # fmt: skip
+        again = request._replace(query=upcast(query), key=keys, value=values, mask=mask)
+        out, stats = block(again, careful=careful)
     results = [out, *(stats[1:] if stats is not None else ())]
     cotangents = [grads[0][..., rows, :].to(out.dtype), *(g[..., rows] for g in grads[2:])]
     flows = [(r, c) for r, c in zip(results, cotangents, strict=True) if r.requires_grad]

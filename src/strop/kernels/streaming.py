@@ -16,50 +16,31 @@ from torch.utils.checkpoint import checkpoint
 from strop.kernels.dense import block
 from strop.kernels.layout import repeat_heads, row_blocks
 from strop.kernels.mask import Mask
-from strop.normalisers import Normaliser
+from strop.kernels.request import Request
 from strop.sharpness import RowStats, upcast
 
 
-def reason_not(
-    query: Tensor, key: Tensor, value: Tensor, mask: Mask, *, normaliser: Normaliser, **settings: object
-) -> str | None:
+def reason_not(request: Request) -> str | None:
     """Rows that depend on each other cannot be taken a few at a time."""
-    return None if normaliser.rowwise else f"{type(normaliser).__name__} needs all rows at once"
+    return None if request.normaliser.rowwise else f"{type(request.normaliser).__name__} needs all rows at once"
 
 
-def run(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Mask,
-    *,
-    scale: float,
-    normaliser: Normaliser,
-    softcap: float | None,
-    dropout_p: float,
-    return_stats: bool,
-) -> tuple[Tensor, RowStats | None]:
+def run(request: Request) -> tuple[Tensor, RowStats | None]:
     """Attend block by block."""
-    key, value = repeat_heads(key, query), repeat_heads(value, query)
-    keys, values = upcast(key), upcast(value)
+    query, mask = request.query, request.mask
+    keys, values = (upcast(repeat_heads(tensor, query)) for tensor in (request.key, request.value))
     careful = not torch.compiler.is_compiling() and not bool(values.isfinite().all())
-    attend = partial(
-        block,
-        scale=scale,
-        normaliser=normaliser,
-        softcap=softcap,
-        dropout_p=dropout_p,
-        careful=careful,
-        return_stats=return_stats,
-    )
-    if torch.is_grad_enabled():
-        attend = partial(checkpoint, attend, use_reentrant=False)
+
+    def attend(query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> tuple[Tensor, RowStats | None]:
+        return block(request._replace(query=query, key=key, value=value, mask=mask), careful=careful)
+
+    attend_again = partial(checkpoint, attend, use_reentrant=False) if torch.is_grad_enabled() else attend
     parts = [
-        attend(upcast(query[..., start:stop, :]), keys, values, mask.rows(start, stop))
-        for start, stop in row_blocks(query, key.shape[-2])
+        attend_again(upcast(query[..., start:stop, :]), keys, values, mask.rows(start, stop))
+        for start, stop in row_blocks(query, request.n_k)
     ]
     out = torch.cat([part.to(query.dtype) for part, _ in parts], dim=-2)
-    if not return_stats:
+    if not request.return_stats:
         return out, None
     stats = [rows for _, rows in parts if rows is not None]
     return out, RowStats(*(torch.cat(fields, dim=-1) for fields in zip(*stats, strict=True)))
