@@ -56,7 +56,7 @@ def command(
     arena = _arena(**chosen)
     failed: dict[str, str] | None = None
     if not show:
-        _check_folder(out)
+        options.check_folder(out)
         kept(f"finished runs in {out}; the same command continues")
 
         from strop.experiments.arena import run
@@ -100,15 +100,6 @@ def _engine(place: str, address: str | None, workers: int | None) -> Engine:
     from strop.engine import Local
 
     return Local(workers)
-
-
-def _check_folder(out: Path) -> None:
-    """Find out now, not after an hour, that nothing can be written."""
-    from strop.records import write_text
-
-    probe = out / ".writable"
-    write_text(probe, "")
-    probe.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -31,6 +31,15 @@ def out(default: str, text: str = "Where to write the results.") -> Callable[[F]
     return click.option("--out", type=click.Path(path_type=Path), default=default, show_default=True, help=text)
 
 
+def check_folder(out: Path) -> None:
+    """Find out now, not after an hour, that nothing can be written there."""
+    from strop.records import write_text
+
+    probe = out / ".writable"
+    write_text(probe, "")
+    probe.unlink(missing_ok=True)
+
+
 def examples(*lines: str) -> str:
     """Return an epilog of worked examples that click leaves as they are."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

@@ -55,7 +55,7 @@ def command(
     Interrupt it at any time: the same command continues, and a training run loses at most 5,000 steps.
     """
     study = _study(quick, settings, seeds, sets, sizes, steps, train_sizes, classes)
-    _check_folder(out)
+    options.check_folder(out)
     kept(f"finished runs and checkpoints in {out}; the same command continues")
 
     from strop.engine import Local
@@ -93,15 +93,6 @@ def _study(
         train_sizes=None if train_sizes is None else (train_sizes[0], train_sizes[1]),
         classes=classes,
     )
-
-
-def _check_folder(out: Path) -> None:
-    """Find out now, not after an hour, that nothing can be written."""
-    from strop.records import write_text
-
-    probe = out / ".writable"
-    write_text(probe, "")
-    probe.unlink()
 
 
 def phase(as_json: bool) -> Phase:
