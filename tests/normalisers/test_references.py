@@ -188,3 +188,17 @@ def test_llama4_temperature_is_transformers(draw):
     torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-6)  # theirs is computed in float32
     plain = strop.attention(q, k, v, is_causal=True, enable_gqa=True)
     assert not torch.allclose(theirs.o_proj(plain.transpose(1, 2).reshape(1, n, -1)), expected, atol=1e-3)
+
+
+def test_hard_attention_trains_straight_through_softmax(draw):
+    logits = torch.randn(3, 4, 7, generator=draw, dtype=torch.float64)
+    keep = torch.rand(3, 4, 7, generator=draw) > 0.3
+    value = torch.randn(7, 2, generator=draw, dtype=torch.float64)
+    grads, outs = [], []
+    for rule in (strop.Hard(straight_through=True), strop.Softmax()):
+        leaf = logits.clone().requires_grad_()
+        outs.append(rule.weights(leaf, keep))
+        grads.append(torch.autograd.grad((outs[-1] @ value).sum(), leaf)[0])
+    assert torch.equal(outs[0].detach(), strop.Hard().weights(logits, keep))
+    torch.testing.assert_close(grads[0], grads[1])
+    assert not strop.Hard().weights(logits.clone().requires_grad_(), keep).requires_grad

@@ -4,7 +4,8 @@
     Hard          weight 1 on the largest logit, on the first of equals
     AverageHard   equal weights on all keys that tie for the largest
 
-Hard and AverageHard are piecewise constant: no gradient reaches the logits. A visible NaN makes its row NaN.
+Hard and AverageHard are piecewise constant: no gradient reaches the logits, unless Hard is told to take that of softmax
+in its place (straight-through, arXiv 1308.3432). A visible NaN makes its row NaN.
 """
 
 from __future__ import annotations
@@ -50,12 +51,20 @@ class AverageHard(Normaliser):
 
 
 class Hard(Normaliser):
-    """One-hot at the largest logit, the first of equals."""
+    """One-hot at the largest logit, the first of equals; `straight_through` trains with the gradient of softmax."""
+
+    def __init__(self, straight_through: bool = False) -> None:
+        super().__init__()
+        self.straight_through = straight_through
 
     def weights(self, logits: Logits, keep: Keep | None = None) -> Weights:
         """Indicator of the first maximum."""
         best = _is_largest(logits, keep)
-        return torch.where(best.cumsum(-1) > 1.0, 0.0, best)
+        best = torch.where(best.cumsum(-1) > 1.0, 0.0, best)
+        if not (self.straight_through and torch.is_grad_enabled()):
+            return best
+        soft = softmax(upcast(logits), keep)
+        return best + (soft - soft.detach())
 
 
 def _is_largest(logits: Logits, keep: Keep | None) -> Weights:
