@@ -8,7 +8,7 @@ from strop.tasks.problems import IGNORE, TASKS, task_by_name
 
 GOLDEN = {
     "max_retrieval": "f99e22ffefa3dfb6",
-    "max_retrieval_close": "2a22b2ddb907c1c2",
+    "max_retrieval_close": "c1833008bb0b71ec",
     "top_k_class": "c7ebc51b5f592675",
     "needle": "dbe93e471f53e532",
     "average": "34246b1bb5ce711a",
@@ -116,7 +116,7 @@ def test_close_items_are_close_in_training_alone():
     gaps = 1 - values.min(1).values  # 2^-k times a number near 1
     assert gaps.max() > 0.5
     assert gaps.min() < 2.0 ** -(task.halvings - 1)
-    assert (gaps.log2().round() == 0).double().mean() < 0.1
+    assert 0.5 < (gaps.log2().round() == 0).double().mean() < 0.6
     tested, same = (t.sample(8, 64, Generator().manual_seed(3), "test") for t in (task, plain))
     assert torch.equal(tested.inputs, same.inputs)
     assert torch.equal(tested.target, same.target)

@@ -37,6 +37,9 @@ _EXAMPLES = options.examples(
 @click.option("--batch", type=click.IntRange(min=1), default=None, help="Problems a step.  [default: 64; sequences 32]")
 @click.option("--sizes", type=options.Integers(), default=None, help="Test sizes.  [default: each task's own]")
 @click.option("--problems", type=click.IntRange(min=1), default=None, help="Problems a size, at most.  [default: 512]")
+@click.option(
+    "--items", type=click.IntRange(min=1), default=None, help="Problems × length a size, at most.  [default: 2^20]"
+)
 @click.option("--positions", type=click.Choice(["rope", "nope", "alibi"]), default="rope", show_default=True)
 @click.option("--norm-after", is_flag=True, help="Put a norm after attention (arXiv 2504.02827).")
 @click.option("--quick", is_flag=True, help="A small board in minutes.")
@@ -80,7 +83,7 @@ def _arena(quick: bool, positions: str, norm_after: bool, **chosen: Any) -> Aren
     if chosen["rates"] is not None:
         settings["rates"] = _rates(chosen["rates"])
     settings |= {
-        key: chosen[key] for key in ("seeds", "steps", "batch", "sizes", "problems") if chosen[key] is not None
+        key: chosen[key] for key in ("seeds", "steps", "batch", "sizes", "problems", "items") if chosen[key] is not None
     }
     return Arena(**settings, shape=Shape(positions=positions, norm_after=norm_after))
 

@@ -46,11 +46,11 @@ class CloseItems(LargestItem):
     """Max retrieval whose training sets are close calls: the order of nearly equal values is what large sets ask for.
 
     The largest of n uniform values leads by about 1/n. A model trained on at most 16 items hardly ever sees a lead of
-    1/16,384, so it need not learn the order there. Here each training set is squeezed towards 1,
+    1/16,384, so it need not learn the order there. Here every other training set is squeezed towards 1,
 
         rho ← 1 − 2^−k·(1 − rho),     k uniform over 0 … halvings
 
-    and test sets are those of max retrieval.
+    (all of them would be too hard to begin with), and test sets are those of max retrieval.
     """
 
     name = "max_retrieval_close"
@@ -61,5 +61,6 @@ class CloseItems(LargestItem):
         if split != "train":
             return plain
         exponent = torch.randint(self.halvings + 1, (count, 1), generator=generator)
+        exponent[::2] = 0
         plain.inputs[..., 0] = 1 - torch.ldexp(1 - plain.inputs[..., 0], -exponent)
         return Problems(plain.inputs, plain.query, self.solve(plain), size)
