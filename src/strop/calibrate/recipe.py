@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from strop._checks import require
 from strop.calibrate.label_free import tails
 from strop.calibrate.objective import Answers, Batch
 from strop.tasks.answers import Reader
 from strop.tasks.catalogue import generator_of, task_named
-from strop.tasks.passages import Passage, read_jsonl, sample, seen
+from strop.tasks.passages import Passage, TextTask, read_jsonl, sample, seen
 from strop.tasks.prose import Split, checksum, prose, windows
 
 LONG = 4
@@ -50,22 +50,18 @@ class Recipe:
         """Return a batch for every step: one passage, or one long text, each."""
         if self.task == "text":
             return self._tails(model, reader, "train", steps)
-        chosen = self._phrasings() if self.data is None else ()
-        passages = self._drawn("train", steps, chosen) if self.data is None else self._own()[0]
+        passages = self._drawn("train", steps, self._phrasings()) if self.data is None else self._own()[0]
         return [Answers([reader.encode(passage)]) for passage in passages]
 
     def validation(self, model: nn.Module, reader: Reader) -> list[Batch]:
-        """Return the batches to stop by: each phrasing once at the largest size, or a fifth of a user's prompts."""
+        """Return what to stop by: `questions` of each phrasing at the largest size, or a fifth of a user's prompts."""
         if self.task == "text":
             return self._tails(model, reader, "validation", 4)
         if self.data is not None:
             return [Answers([reader.encode(passage)]) for passage in self._own()[1]]
         task, draw = task_named(self.task), generator_of("validation", self.seed)
-        return [
-            Answers([reader.encode(passage)])
-            for phrasing in self._phrasings()
-            for passage in sample(task, 1, self.sizes[1], [phrasing], draw, self.questions)
-        ]
+        groups = [self._group(task, self.sizes[1], phrasing, draw) for phrasing in self._phrasings()]
+        return [Answers([reader.encode(passage) for passage in group]) for group in groups]
 
     def prose_windows(self, reader: Reader, split: Split) -> list[Tensor]:
         """Return `windows` of prose [1, n] of every length, the lengths taken in turn."""
@@ -104,6 +100,12 @@ class Recipe:
             sample(task, 1, size, [phrasings[i % len(phrasings)]], draw, self.questions)[0]
             for i, size in enumerate(sizes)
         ]
+
+    def _group(self, task: TextTask, size: int, phrasing: str, draw: Generator) -> list[Passage]:
+        """Passages with `questions` questions in all: one, or several where a passage has fewer to ask."""
+        group = sample(task, 1, size, [phrasing], draw, self.questions)
+        more = -(-self.questions // len(group[0].questions)) - 1
+        return group + (sample(task, more, size, [phrasing], draw, self.questions) if more else [])
 
     def _own(self) -> tuple[list[Passage], list[Passage]]:
         assert self.data is not None
