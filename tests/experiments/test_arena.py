@@ -89,6 +89,13 @@ def test_entrants_start_from_the_same_weights_and_see_the_same_problems(monkeypa
     assert len(set(seen.values())) == 1
 
 
+def test_what_a_normaliser_draws_for_itself_is_the_same_every_time():
+    """QASSMax has layers of its own, which torch would draw from its global state."""
+    for task in ("max_retrieval", "recall"):
+        one, same = (dict(model_of(Training(task, "qassmax", 1e-3, 0)).state_dict()) for _ in range(2))
+        assert all(torch.equal(value, same[name]) for name, value in one.items())
+
+
 def test_entrants_that_share_a_training_share_the_model(finished):
     softmax, adaptive = (Entry.of(name) for name in ("softmax", "adaptive"))
     assert SMALL.training("average", softmax, 1e-3, 0) == SMALL.training("average", adaptive, 1e-3, 0)

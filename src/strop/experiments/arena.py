@@ -32,7 +32,7 @@ from strop.tasks.problems import Task, task_by_name
 from strop.tasks.streams import stream
 from strop.train.loop import Budget
 
-TASKS = ("max_retrieval", "needle", "recall", "flipflop", "average", "count")
+TASKS = ("max_retrieval", "top_k_class", "needle", "recall", "average", "count")
 ENTRIES = (
     "softmax",
     "adaptive",

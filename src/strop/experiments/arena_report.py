@@ -206,5 +206,5 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _largest(values: Sequence[object]) -> int | None:
-    there = [(value, i) for i, value in enumerate(values) if isinstance(value, float)]
-    return max(there)[1] if there else None
+    there = [(value, -i) for i, value in enumerate(values) if isinstance(value, float)]
+    return -max(there)[1] if there else None

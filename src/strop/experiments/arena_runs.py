@@ -20,6 +20,7 @@ from strop.evaluate.sizes import measure
 from strop.experiments.arena_entries import Place, build
 from strop.models.decoder import Decoder, DecoderConfig
 from strop.models.reader import Reader, ReaderConfig
+from strop.models.seeded import seeded
 from strop.records import DamagedFileError, Record, Run, atomic_path
 from strop.tasks.problems import SetTask, Task, task_by_name
 from strop.tasks.streams import stream
@@ -122,7 +123,8 @@ def model_of(training: Training, normaliser: str | None = None) -> Reader | Deco
             width=shape.width,
             norm_after=shape.norm_after,
         )
-        return Reader(config, build(spec, place), generator)
+        own = stream("initial normaliser", training.task, training.seed)
+        return Reader(config, seeded(lambda: build(spec, place), own), generator)
     place = Place(shape.heads, shape.width // shape.heads, longest)
     return Decoder(DecoderConfig(task.classes, **asdict(shape)), lambda: build(spec, place), generator)
 
