@@ -22,7 +22,7 @@ from strop.models.decoder import Decoder, DecoderConfig
 from strop.models.reader import Reader, ReaderConfig
 from strop.models.seeded import seeded
 from strop.records import DamagedFileError, Record, Run, atomic_path
-from strop.tasks.problems import SetTask, Task, task_by_name
+from strop.tasks.problems import SequenceTask, SetTask, Task, task_by_name
 from strop.tasks.streams import stream
 from strop.train.loop import Budget, train_on
 from strop.train.resumable import WEIGHTS, one_thread
@@ -113,9 +113,8 @@ def model_of(training: Training, normaliser: str | None = None) -> Reader | Deco
     task, shape = task_by_name(training.task), training.shape
     spec, generator = normaliser or training.normaliser, stream("initial weights", training.task, training.seed)
     longest = task.length(task.train_sizes[1])
-    if task.kind == "set":
+    if isinstance(task, SetTask):
         place = Place(1, shape.width, longest)
-        assert isinstance(task, SetTask)
         config = ReaderConfig(
             features=task.features,
             query_features=task.query_features,
@@ -125,8 +124,9 @@ def model_of(training: Training, normaliser: str | None = None) -> Reader | Deco
         )
         own = stream("initial normaliser", training.task, training.seed)
         return Reader(config, seeded(lambda: build(spec, place), own), generator)
+    assert isinstance(task, SequenceTask)
     place = Place(shape.heads, shape.width // shape.heads, longest)
-    return Decoder(DecoderConfig(task.classes, **asdict(shape)), lambda: build(spec, place), generator)
+    return Decoder(DecoderConfig(task.vocabulary, **asdict(shape)), lambda: build(spec, place), generator)
 
 
 def _train(training: Training, run: Run) -> list[Record]:

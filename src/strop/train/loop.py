@@ -56,7 +56,7 @@ def train_on(model: nn.Module, task: Task, budget: Budget, lr: float, generator:
         if not math.isfinite(loss.item()):
             raise ArithmeticError(f"loss must stay finite, got {loss.item()} at step {step + 1}. Lower lr.")
         optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         nn.utils.clip_grad_norm_(parameters, budget.clip)
         optimiser.param_groups[0]["lr"] = budget.rate(lr, step)
         optimiser.step()
