@@ -36,7 +36,7 @@ def remedy(module: str) -> str:
     return f"Add it with: {command(extra) if extra else f'pip install {package}'}"
 
 
-_REQUIREMENT = re.compile(r"""([\w.-]+(?:\[\w+\])?).*;.*extra == ["'](\w+)["']""")
+_REQUIREMENT = re.compile(r"""([\w.-]+(?:\[\w+\])?).*;.*extra == ["']([\w-]+)["']""")
 
 
 def _whole(extra: str, direct: dict[str, list[str]]) -> list[str]:
