@@ -166,14 +166,14 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
     assert len(collect(arena, tmp_path)) == 4
 
 
-def test_a_folder_of_another_version_is_refused(finished, tmp_path):
-    training = Training("average", "softmax", 1e-3, 0)
+def test_a_folder_of_another_version_is_refused(tmp_path):
+    training = SMALL.training("average", Entry.of("softmax"), 1e-3, 0)
     held = run_of(training, tmp_path)
     held.finish(training, [{"loss": 0.1}])
     mark = held.folder / "done.json"
     mark.write_text(json.dumps(json.loads(mark.read_text()) | {"format": 99}))
     with pytest.raises(RecordsError, match="another version of strop wrote it"):
-        best_rate(replace(SMALL, steps=None, batch=None, shape=Shape()), "average", Entry.of("softmax"), tmp_path)
+        best_rate(SMALL, "average", Entry.of("softmax"), tmp_path)
 
 
 def test_other_weights_than_those_trained_are_refused(tmp_path):
