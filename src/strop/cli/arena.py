@@ -121,7 +121,7 @@ def _watch(as_json: bool) -> Iterator[Callable[[Progress], None]]:
 
 def _print(arena: Arena, out: Path, failed: dict[str, str] | None, as_json: bool) -> None:
     from strop.experiments.arena import failures
-    from strop.experiments.arena_report import leaderboard, standing, task_table, write_results
+    from strop.experiments.arena_report import leaderboard, standing, task_tables, write_results
 
     reasons = failures(arena, out) if failed is None else failed
     found, page = write_results(arena, out, reasons)
@@ -131,10 +131,8 @@ def _print(arena: Arena, out: Path, failed: dict[str, str] | None, as_json: bool
         )
         return
     if found.cells:
-        for task in found.tasks:
-            for split in next(iter(found.cells[task].values())).accuracy:
-                output.show(task_table(found, task, split))
-        output.show(leaderboard(found))
+        for table in (*task_tables(found), leaderboard(found)):
+            output.show(table)
     for name, reason in reasons.items():
         output.say(f"failed: {name}: {reason}")
     output.say(f"{standing(arena, found)} Page: {page}")

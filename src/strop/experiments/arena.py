@@ -180,8 +180,10 @@ def collect(arena: Arena, root: str | Path) -> list[Record]:
     out: list[Record] = []
     for task, entry in arena.pairs():
         rate = best_rate(arena, task, entry, root)
-        for seed in range(arena.seeds) if rate is not None else ():
-            trial = arena.trial(task, entry, rate or 0.0, seed)
+        if rate is None:
+            continue
+        for seed in range(arena.seeds):
+            trial = arena.trial(task, entry, rate, seed)
             found = run_of(trial, root)
             if not found.finished:
                 continue

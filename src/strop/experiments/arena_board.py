@@ -57,7 +57,8 @@ class Board:
     def entries(self) -> list[str]:
         """Entrants with a result, best first, those that lack a task last."""
         names = dict.fromkeys(entry for row in self.cells.values() for entry in row)
-        return sorted(names, key=lambda name: -(self.overall(name) if self.overall(name) is not None else -1.0))  # type: ignore[operator]
+        overall = {name: self.overall(name) for name in names}
+        return sorted(names, key=lambda name: -1.0 if (score := overall[name]) is None else score, reverse=True)
 
     def of(self, *, control: bool) -> list[str]:
         """The tasks that are controls, or those that are not."""

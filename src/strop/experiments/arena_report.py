@@ -64,6 +64,12 @@ def task_table(found: Board, task: str, split: str) -> Table:
     return Table(columns, rows, task if split == "test" else f"{task}, {split}")
 
 
+def task_tables(found: Board) -> list[Table]:
+    """The tables of all tasks and splits, in order."""
+    splits = {task: next(iter(entrants.values())).accuracy for task, entrants in found.cells.items()}
+    return [task_table(found, task, split) for task, at in splits.items() for split in at]
+
+
 def cost_table(found: Board) -> Table:
     """What each entrant costs: rate, parameters, training time, time of a problem at the largest size."""
     rows: list[list[object]] = []
@@ -144,9 +150,8 @@ def _page(arena: Arena, found: Board, drawn: Mapping[str, Figure], failed: Mappi
         section.figure(svg["board"], words.HEAT_CAPTION, alt="Scores of every normaliser in every task")
         section = page.section("As sizes grow")
         section.figure(svg["accuracy"], words.CURVES_CAPTION, alt="Accuracy against size by normaliser")
-        for task in found.tasks:
-            for split in next(iter(found.cells[task].values())).accuracy:
-                section.table(task_table(found, task, split), sortable=True)
+        for table in task_tables(found):
+            section.table(table, sortable=True)
         section = page.section("How sharp attention is")
         section.text(words.SHARPNESS)
         section.figure(svg["top-weight"], words.TOP_CAPTION, alt="Top weight against size")

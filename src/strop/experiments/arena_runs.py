@@ -69,7 +69,7 @@ class Trial:
     normaliser: str
     sizes: tuple[int, ...]
     problems: int = 512
-    items: int = 2**21
+    items: int = 2**20
 
     def count(self, task: Task, size: int) -> int:
         """Problems asked at a size."""

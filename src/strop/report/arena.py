@@ -10,6 +10,7 @@ from strop.report import figures
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 Lines = Mapping[str, Mapping[int, float]]
 """Name → size → value."""
@@ -47,7 +48,7 @@ def _panel(axis: Axes, title: str, lines: Lines, shown: Sequence[str], trained: 
     axis.set_title(title)
 
 
-def _line(name: str, shown: Sequence[str]):  # type: ignore[no-untyped-def]  # Line2D, imported late
+def _line(name: str, shown: Sequence[str]) -> Line2D:
     from matplotlib.lines import Line2D
 
     if name not in shown:
