@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import strop
-from strop.kernels import layout, native, native_abi, reference
+from strop.kernels import api, fused_calls, layout, native, native_abi, reference
 from strop.kernels.mask import Mask
 from strop.kernels.request import Request
 from strop.normalisers import Temperature
@@ -57,6 +57,20 @@ def test_same_bits_with_any_number_of_threads_and_on_every_run(n_q, kind, team, 
 
 
 @built
+def test_units_that_are_smaller_for_more_threads_give_the_same_bits(draw):
+    tensors = inputs(draw, n_q=70, n_k=20_000, d=4, heads=1, kv_heads=1)  # 64 rows keep 5 MB, four threads 4 MB each
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(4)
+        many = results(tensors)
+        torch.set_num_threads(1)
+        one = results(tensors)
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(a, b) for a, b in zip(many, one, strict=True))
+
+
+@built
 def test_the_cache_of_a_model_is_read_where_it_lies(draw):
     """[B, n, H, d] transposed, a longer cache sliced, a broadcast mask: no copy is made."""
     cache = torch.randn(2, 400, 2, 16, generator=draw).transpose(1, 2)
@@ -94,6 +108,23 @@ def test_gradients_in_blocks_equal_those_of_the_definition(kind, draw, monkeypat
         grads.append(torch.autograd.grad(loss, [*leaves, *rule.parameters()]))
     for got, truth in zip(*grads, strict=True):
         torch.testing.assert_close(got.double(), truth, rtol=1e-4, atol=1e-4)
+
+
+@built
+def test_auto_trains_by_fused_calls(draw):
+    """The kernel's backward pass is correct and slow."""
+    tensors, leaves = inputs(draw), [t.requires_grad_() for t in inputs(draw)]
+
+    def chosen(given, normaliser=ADAPTIVE, **more):
+        return api._choose("auto", Request(*given, Mask(), 1.0, normaliser, **more))
+
+    assert chosen(tensors) is native
+    assert chosen(leaves) is fused_calls
+    assert chosen(tensors, strop.SSMax(4)) is fused_calls  # its parameter is trained
+    assert chosen(leaves, return_stats=True) is native
+    assert chosen(leaves, strop.Entmax15()) is native
+    with torch.no_grad():
+        assert chosen(leaves) is native
 
 
 @built

@@ -178,22 +178,22 @@ DOOR const char *strop_native_level(int32_t level) {
 }
 
 // 0 done, 1 out of memory, 2 no such instruction set here.
-DOOR int32_t strop_native_run(const strop::Args *a, int32_t level, int64_t threads, void *gomp_parallel) {
+DOOR int32_t strop_native_run(const strop::Args *a, int32_t level, void *gomp_parallel) {
     using namespace strop;
     const Kernels *k = find_kernels(level);
     if (!k) return 2;
     if (a->batch * a->heads * a->n_q == 0) return 0;
     bool decode = k->decodes(*a);
     int64_t units = decode ? 0 : k->block_units(*a), piece = decode ? k->decode_shared(*a) : k->block_scratch(*a);
-    int64_t team = decode ? 1 : larger(1, smaller(threads, units));
+    int64_t team = decode ? 1 : larger(1, smaller(a->threads, units));
     char *scratch = allocate(piece * team);
     if (!scratch) return 1;
     Job job{a, k, 0, -1, scratch, piece, {0}, {0}};
-    if (!decode) run_phase(job, -1, units, threads, (GompParallel)gomp_parallel);
+    if (!decode) run_phase(job, -1, units, a->threads, (GompParallel)gomp_parallel);
     for (int phase = 0; decode && phase < 4; phase++) {
         int64_t heads = k->decode_units(*a, phase);
         bool alone = phase % 2 && heads < 256;   // merges are small: waking the team would cost more
-        run_phase(job, phase, heads, alone ? 1 : threads, (GompParallel)gomp_parallel);
+        run_phase(job, phase, heads, alone ? 1 : a->threads, (GompParallel)gomp_parallel);
     }
     free(scratch);
     return 0;

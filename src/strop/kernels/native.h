@@ -20,6 +20,7 @@ struct Args {
     float *max, *min, *logsumexp, *mean;    // as n_keys
     Strides qs, ks, vs, os, keeps, biass, betas, sinks;
     int64_t batch, heads, group, n_q, n_k, d, dv;   // query head h reads key head h / group
+    int64_t threads;
     int64_t diagonal;                       // row i sees keys j <= i + diagonal, when causal
     int32_t causal, bf16, kind, beta_from;
     float scale, softcap, beta;             // softcap 0: none
@@ -27,7 +28,7 @@ struct Args {
     double coefficients[16];                // of the polynomial in the entropy, highest power first
     double threshold, hold_at;              // beta = 1 at or below threshold; entropies past hold_at count as hold_at
 };
-constexpr int64_t ABI_VERSION = 1;
+constexpr int64_t ABI_VERSION = 2;
 
 // A hidden key's logit: finite, so that arithmetic on it stays finite, and no sum of products lands on this exact value.
 constexpr float HIDDEN = -1.0731729e38f;

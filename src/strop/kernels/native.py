@@ -64,7 +64,7 @@ def reason_not(request: Request) -> str | None:
         return f"{type(normaliser).__name__} is neither a temperature, sparsemax nor 1.5-entmax"
     if request.dropout_p:
         return "the native kernel has no dropout"
-    if not _wants_gradient(request):
+    if not wants_gradient(request):
         return None
     if torch.compiler.is_compiling():
         return "under torch.compile the native kernel has no gradient"
@@ -75,7 +75,7 @@ def reason_not(request: Request) -> str | None:
 def run(request: Request, level: str | None = None) -> tuple[Tensor, RowStats | None]:
     """Attend in one call; where gradients are wanted the backward pass recomputes blocks of rows."""
     forward = partial(_forward, request, level)
-    return differentiable(forward, request) if _wants_gradient(request) else forward()
+    return differentiable(forward, request) if wants_gradient(request) else forward()
 
 
 def _forward(request: Request, level: str | None) -> tuple[Tensor, RowStats | None]:
@@ -141,7 +141,8 @@ def _kind(normaliser: Normaliser) -> str | None:
     return {Sparsemax.weights: "sparsemax", Entmax15.weights: "entmax15"}.get(weights)
 
 
-def _wants_gradient(request: Request) -> bool:
+def wants_gradient(request: Request) -> bool:
+    """Whether anything that the call is given wants a gradient."""
     if not torch.is_grad_enabled():
         return False
     bias = [] if request.mask.bias is None else [request.mask.bias]

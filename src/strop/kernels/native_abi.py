@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 LEVELS = ("baseline", "avx2", "avx512")
 KINDS = {"softmax": 0, "sparsemax": 1, "entmax15": 2, "stats": 3}
 MOST_COEFFICIENTS = 16
@@ -33,7 +33,10 @@ class Args(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("q", "k", "v", "out", "keep", "bias", "beta_rows", "sink")),
         *((name, ctypes.c_void_p) for name in ("n_keys", "max", "min", "logsumexp", "mean")),
         *((name, Strides) for name in ("qs", "ks", "vs", "os", "keeps", "biass", "betas", "sinks")),
-        *((name, ctypes.c_int64) for name in ("batch", "heads", "group", "n_q", "n_k", "d", "dv", "diagonal")),
+        *(
+            (name, ctypes.c_int64)
+            for name in ("batch", "heads", "group", "n_q", "n_k", "d", "dv", "threads", "diagonal")
+        ),
         *((name, ctypes.c_int32) for name in ("causal", "bf16", "kind", "beta_from")),
         *((name, ctypes.c_float) for name in ("scale", "softcap", "beta")),
         ("n_coefficients", ctypes.c_int32),
@@ -54,14 +57,15 @@ class Library:
         if found != expected:
             raise OSError(f"{path.name} is of another version ({found}, not {expected}); install the package again")
         self._dll.strop_native_level.restype = ctypes.c_char_p
-        self._dll.strop_native_run.argtypes = [ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p]
+        self._dll.strop_native_run.argtypes = [ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p]
         self.levels = tuple(name for i, name in enumerate(LEVELS) if self._dll.strop_native_level(i))
         self.team = torch_team()
 
     def run(self, args: Args, level: str | None = None) -> None:
         """Run one call on as many threads as torch is set to use."""
         chosen = LEVELS.index(level or self.levels[-1])
-        status = self._dll.strop_native_run(ctypes.addressof(args), chosen, torch.get_num_threads(), self.team)
+        args.threads = torch.get_num_threads()
+        status = self._dll.strop_native_run(ctypes.addressof(args), chosen, self.team)
         if status == 1:
             raise MemoryError("The native kernel could not allocate its working memory.")
         if status == 2:

@@ -3,7 +3,7 @@
 //   two passes β needs the entropy, or a threshold the whole row: all logits of the unit are kept (L2, or L3 for long rows)
 
 constexpr float LOG2E = 1.44269504f;
-constexpr int64_t KEPT_BYTES = 16 << 20;   // logits of one unit: half of a common L3
+constexpr int64_t KEPT_BYTES = 16 << 20, LEAST_KEPT = 4 << 20;   // logits of all threads' units: half of a common L3; of one's
 
 struct Group {
     float *qt, *ot, *s;          // [d][LANES], [dv][LANES], logits [keys][LANES]
@@ -34,11 +34,12 @@ static bool raw_weights(const Args &a) {
 static int64_t padded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 static int64_t key_blocks(const Args &a) { return (a.n_k + BLOCK_KEYS - 1) / BLOCK_KEYS; }
 
-// By the sizes alone, so that results do not depend on the number of threads. Tall units read keys and values less often; short
-// inputs need many units to share out.
+// Tall units read keys and values less often; short inputs need many units to share out, and threads share the L3. A row's result
+// is the same in any unit.
 static int64_t groups_in_unit(const Args &a) {
     int64_t wanted = larger(1, (a.n_q >= 16384 ? 256 : a.n_q >= 4096 ? 128 : 64) / LANES);
-    if (keeps_logits(a)) wanted = smaller(wanted, larger(1, KEPT_BYTES / (padded(larger(a.n_k, 1), BLOCK_KEYS) * LANES * 4)));
+    int64_t kept = larger(KEPT_BYTES / larger(a.threads, 1), LEAST_KEPT);
+    if (keeps_logits(a)) wanted = smaller(wanted, larger(1, kept / (padded(larger(a.n_k, 1), BLOCK_KEYS) * LANES * 4)));
     return smaller(wanted, (a.n_q + LANES - 1) / LANES);
 }
 static int64_t units_in_head(const Args &a) { return (a.n_q + groups_in_unit(a) * LANES - 1) / (groups_in_unit(a) * LANES); }
