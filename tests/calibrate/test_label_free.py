@@ -4,7 +4,7 @@ from calibrate import tiny
 
 from strop.calibrate.fit import Settings, calibrate
 from strop.calibrate.hold import GRID, entropies, hold_entropy
-from strop.calibrate.label_free import tails
+from strop.calibrate.label_free import echoes, tails
 from strop.hf.patch import sharpened
 
 
@@ -78,6 +78,23 @@ def test_a_tail_compares_the_same_tokens_after_long_and_short_contexts():
     torch.testing.assert_close(kept.short, -scores[-10:], atol=1e-4, rtol=1e-4)
     with pytest.raises(ValueError, match="trusted must be shorter"):
         tails(model, [ids], trusted=60)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_an_echo_is_an_excerpt_said_again_and_judged_by_the_text_around_it(first):
+    model, (ids,) = tiny.model(), tiny.prose(1, 60)
+    (echo,) = echoes(model, [ids], trusted=16, draw=torch.Generator().manual_seed(3), first=first)
+    assert echo.ids.shape == ids.shape
+    assert torch.equal(echo.ids[:, :56], ids[:, :56])
+    excerpt = echo.ids[0, -4:]
+    (end,) = (i + 4 for i in range(57) if torch.equal(ids[0, i : i + 4], excerpt))
+    assert 12 <= end <= 30
+    short = torch.cat([ids[0, :first], ids[0, end - 12 + first : end], excerpt])[None]
+    assert short.shape[1] == 16
+    scores = model(short).logits[0, :-1].log_softmax(-1).gather(-1, short[0, 1:, None])[-4:, 0]
+    torch.testing.assert_close(echo.short, -scores, atol=1e-4, rtol=1e-4)
+    with pytest.raises(ValueError, match="at most half of every window"):
+        echoes(model, [ids], trusted=31, draw=torch.Generator())
 
 
 def test_a_label_free_calibration_lowers_its_loss():

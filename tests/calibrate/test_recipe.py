@@ -20,3 +20,8 @@ def test_prose_has_every_length_in_turn_and_no_window_of_two_splits():
         assert [ids.shape[1] for ids in windows] == [20, 50] * 3
     texts = {split: {tuple(ids[0].tolist()) for ids in windows} for split, windows in parts.items()}
     assert not texts["train"] & texts["validation"]
+
+
+def test_texts_as_they_are_and_echoes_take_turns():
+    batches = Recipe(task="text", trusted=16).batches(tiny.model(), tiny.reader(), 5)
+    assert [len(batch.short) for batch in batches] == [8, 4, 8, 4, 8]

@@ -89,6 +89,7 @@ def test_bad_input_is_one_line(folder: Path, tmp_path: Path):
         (("calibrate", folder, "--sizes", "3"), "--sizes must be the smallest and the largest"),
         (("calibrate", folder, "--form", "none", "--no-outputs"), "form must have numbers to learn"),
         (("calibrate", folder, "--phrasings", "room"), "must not be held out"),
+        (("calibrate", folder, "--guard", "countin"), "Did you mean 'counting'"),
         (("calibrate", folder, "--task", "jsonl"), "--data must come with --task jsonl"),
         (("calibrate", folder, "--task", "jsonl", "--data", tmp_path / "no"), "must exist"),
         (("evaluate", folder, "--edge", tmp_path / "no"), "must be an edge, got no such file"),

@@ -7,11 +7,12 @@ identity.py    which model an edge belongs to
 bake.py        an edge folded into the weights, where that is possible
 recipe.py      what a calibration is fed
 objective.py   likelihood of answers, drift from the untouched model
+guard.py       other tasks on which no harm is to be done
 tuned.py       the numbers that are moved; queries.py: constants as scaled queries; memory.py: layers run again
 natural.py     the optimiser: steps in the metric of drift
 fit.py         the descent: budget, early stopping; state.py: resuming
 hold.py        an edge from statistics alone: hold each head's entropy at its value at a trusted length
-label_free.py  batches without answers: the end of a long text, judged by a shorter context
+label_free.py  batches without answers: the end of a long text, as it is or an echo, judged by a shorter context
 """
 
 from __future__ import annotations

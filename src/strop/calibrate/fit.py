@@ -1,11 +1,11 @@
 """`calibrate`: descent on a few numbers per head of a frozen model, for a task, within a budget of drift.
 
-    minimise  task + λ·drift,     λ rises while the drift is above the budget and falls while it is below
+    minimise  task + λ·drift + GUARD·harm,     λ rises while the drift is above the budget and falls while it is below
 
-Every few steps both are measured on a validation split, and where the drift is beyond the budget also at the point
-on the way back to the start at which it should be within. The numbers kept are those with the best validated task among
-all whose validated drift is within the budget. Those of the start, an edge that does nothing, are always within it, so
-a calibration that finds nothing leaves the model as it was.
+Every few steps all three are measured on a validation split, and where drift or harm is beyond what is allowed also at
+the point on the way back to the start at which it should be within. The numbers kept are those with the best validated
+task among all that are within. Those of the start, an edge that does nothing, always are, so a calibration that finds
+nothing leaves the model as it was.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +23,7 @@ from torch import Tensor, nn
 from strop._checks import require, require_number
 from strop.calibrate.edge import Edge
 from strop.calibrate.forms import form
+from strop.calibrate.guard import Group, Guard
 from strop.calibrate.natural import Natural
 from strop.calibrate.objective import Batch, Drift
 from strop.calibrate.state import Progress, load_state, save_state
@@ -34,6 +36,7 @@ Tick = Callable[[Progress], None]
 class Settings:
     """How to calibrate; `budget` is the drift allowed, in nats a token of prose; `rate` is of its radius a step.
 
+    `harm` is what guarded answers may lose, in nats a token.
     `recompute` runs layers again in the backward pass instead of remembering them: less memory, more time.
     """
 
@@ -42,6 +45,7 @@ class Settings:
     steps: int = 42
     rate: float = 0.25
     budget: float = 0.009
+    harm: float = 0.05
     sparsity: float = 0.0
     every: int = 14
     patience: int = 3
@@ -51,10 +55,13 @@ class Settings:
         form(self.form)
         require(self.form != "none" or self.outputs, "form must have numbers to learn", self.form)
         require(self.steps >= 1 and self.every >= 1 and self.patience >= 1, "steps, every, patience must be ≥ 1", 0)
-        for name in ("rate", "budget"):
+        for name in ("rate", "budget", "harm"):
             require_number(name, getattr(self, name), above=0)
         require(self.sparsity >= 0, "sparsity must be at least 0", self.sparsity)
 
+
+GUARD = 2.0
+"""Nats of task that a nat of harm costs."""
 
 PACE = 0.1
 """Most by which λ changes in a step."""
@@ -75,34 +82,48 @@ def calibrate(
     settings: Settings | None = None,
     tick: Tick = lambda _: None,
     resume: Path | None = None,
+    guard: Sequence[Group] = (),
+    validation_guard: Sequence[Group] = (),
 ) -> Edge:
     """Return the edge that does best on `validation` within the budget of drift on `validation_prose`.
 
-    `batches` are taken in turn, as are the windows of `prose` [1, n]. With `resume`, a file, an interrupted
-    calibration goes on where it last validated, provided that it was given the same batches. The model's parameters
-    must be frozen and stay as they are.
+    `batches` are taken in turn, as are the windows of `prose` [1, n] and the groups of `guard`, on which no harm is to
+    be done. With `resume`, a file, an interrupted calibration goes on where it last validated, provided that it was
+    given the same batches. The model's parameters must be frozen and stay as they are.
     """
     settings = settings or Settings()
     frozen = not any(parameter.requires_grad for parameter in model.parameters())
     require(frozen, "model must be frozen", "parameters that want gradients", "Call model.requires_grad_(False)")
     require(len(batches) > 0 and len(validation) > 0, "batches and validation must hold at least one batch", "none")
-    return _Descent(model, batches, Drift(model, prose), validation, Drift(model, validation_prose), settings).run(
-        tick, resume
-    )
+    learned = Split(batches, Drift(model, prose), Guard(model, guard))
+    validated = Split(validation, Drift(model, validation_prose), Guard(model, validation_guard))
+    return _Descent(model, learned, validated, settings).run(tick, resume)
+
+
+class Split(NamedTuple):
+    """What to gain, and what to leave as it was."""
+
+    batches: Sequence[Batch]
+    drift: Drift
+    guard: Guard
+
+
+class Found(NamedTuple):
+    """Numbers and what validation says of them."""
+
+    task: float
+    drift: float
+    harm: float
+    numbers: list[Tensor]
+
+    def excess(self, settings: Settings) -> float:
+        """How many times too far the numbers are: drift grows as their square, harm evenly. At most 1 is within."""
+        return max(math.sqrt(max(self.drift, 0.0) / settings.budget), self.harm / settings.harm)
 
 
 class _Descent:
-    def __init__(
-        self,
-        model: nn.Module,
-        batches: Sequence[Batch],
-        drift: Drift,
-        validation: Sequence[Batch],
-        validation_drift: Drift,
-        settings: Settings,
-    ) -> None:
-        self.model, self.batches, self.drift, self.settings = model, batches, drift, settings
-        self.validation, self.validation_drift = validation, validation_drift
+    def __init__(self, model: nn.Module, learned: Split, validated: Split, settings: Settings) -> None:
+        self.model, self.learned, self.validated, self.settings = model, learned, validated, settings
         self.tuned = Tuned(model, settings.form, settings.outputs)
         self.descent = Natural(list(self.tuned.parameters()))
         self.progress = Progress()
@@ -131,7 +152,7 @@ class _Descent:
         draw, numbers = torch.Generator().manual_seed(0), self.descent.parameters
         squares, windows = [torch.zeros_like(number) for number in numbers], 0
         with self.tuned.on(self.model, again=self.settings.recompute):
-            for score, places in self.drift.scores(self.model, draw):
+            for score, places in self.learned.drift.scores(self.model, draw):
                 self.descent.zero()
                 torch.autograd.backward(score)
                 squares = [
@@ -147,11 +168,14 @@ class _Descent:
         rate = radius * settings.rate * (1.0 - 0.8 * step / settings.steps)
         self.descent.zero()
         with self.tuned.on(self.model, again=self.settings.recompute):
-            task = self.batches[step % len(self.batches)].loss(self.model)
+            task = self.learned.batches[step % len(self.learned.batches)].loss(self.model)
             torch.autograd.backward(task)  # before the drift, so that one graph is in memory at a time
             weight = self.progress.weight or self.descent.slope() / radius  # where both would balance at the budget
-            drift = self.drift.of(self.model, step)
+            drift = self.learned.drift.of(self.model, step)
             torch.autograd.backward(weight * drift)
+            harm = self.learned.guard.of(self.model, step)
+            if harm > 0:
+                torch.autograd.backward(GUARD * harm)
         task, drift = task.detach(), drift.detach()
         self.descent.step(rate)
         self.descent.shrink(rate * settings.sparsity)
@@ -163,33 +187,38 @@ class _Descent:
         )  # fmt: skip
 
     def _validate(self) -> None:
-        """Measure where we are and, if that is beyond the budget, the way back to where the budget allows."""
+        """Measure where we are and, if that is beyond what is allowed, the way back to where it should be within."""
         began = time.monotonic()
-        task, drift = self._measured()
-        found = [(task, drift, self.tuned.state())]
-        if drift > self.settings.budget:
-            here = self.tuned.state()
-            back = BACK * math.sqrt(self.settings.budget / drift)  # drift grows as the square of the numbers
-            self.tuned.restore([back * numbers for numbers in here])
-            found.append((*self._measured(), self.tuned.state()))
-            self.tuned.restore(here)
+        here = self._measured()
+        found, excess = [here], here.excess(self.settings)
+        if excess > 1.0:
+            self.tuned.restore([BACK / excess * numbers for numbers in here.numbers])
+            found.append(self._measured())
+            self.tuned.restore(here.numbers)
         self.progress = replace(
-            self.progress, valid_task=task, valid_drift=drift,
-            first_task=task if self.progress.step == 0 else self.progress.first_task,
+            self.progress, valid_task=here.task, valid_drift=here.drift, valid_harm=here.harm,
+            first_task=here.task if self.progress.step == 0 else self.progress.first_task,
         )  # fmt: skip
         self._keep(found)
         self.progress = replace(self.progress, seconds=self.progress.seconds + time.monotonic() - began)
 
     @torch.no_grad()
-    def _measured(self) -> tuple[float, float]:
+    def _measured(self) -> Found:
+        batches, drift, guard = self.validated
         with self.tuned.on(self.model):
-            task = sum(float(batch.loss(self.model)) for batch in self.validation) / len(self.validation)
-            return task, self.validation_drift.worst(self.model) if self.progress.step else 0.0
+            task = sum(float(batch.loss(self.model)) for batch in batches) / len(batches)
+            moved = self.progress.step > 0
+            still = (drift.worst(self.model), guard.worst(self.model)) if moved else (0.0, 0.0)
+        return Found(task, *still, self.tuned.state())
 
-    def _keep(self, found: list[tuple[float, float, list[Tensor]]]) -> None:
-        within = [one for one in found if one[1] <= self.settings.budget and one[0] < self.progress.best_task]
-        if not within:
+    def _keep(self, found: list[Found]) -> None:
+        better = [one for one in found if one.excess(self.settings) <= 1.0 and one.task < self.progress.best_task]
+        if not better:
             self.progress = replace(self.progress, waited=self.progress.waited + 1)
             return
-        task, drift, self.best = min(within, key=lambda one: one[0])
-        self.progress = replace(self.progress, best_task=task, best_drift=drift, best_step=self.progress.step, waited=0)
+        best = min(better, key=lambda one: one.task)
+        self.best = best.numbers
+        self.progress = replace(
+            self.progress, best_task=best.task, best_drift=best.drift, best_harm=best.harm,
+            best_step=self.progress.step, waited=0,
+        )  # fmt: skip

@@ -3,8 +3,12 @@
     loss = mean over the last places of max(0, long − short)
 
 `long` is −log p of a token after the whole window, with the edge on; `short` is that of the untouched model after only
-the last `trusted` tokens, a length at which it is known to be well. Where the long context is no worse there is
-nothing to mend, and no gradient.
+`trusted` tokens, a length at which it is known to be well. Where the long context is no worse there is nothing to mend,
+and no gradient. Windows come in two kinds:
+
+    tail   a text as it is; the short context is its end
+    echo   a text whose end says again what it said before: an excerpt from its first half; the short context is the
+           text around that excerpt. What is to be found is known, without anybody's answers, and far away.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from strop._checks import require
 
@@ -43,6 +47,21 @@ def tails(model: nn.Module, windows: Sequence[Tensor], trusted: int, first: int 
         require(ids.shape[1] > trusted > first + 1, "trusted must be shorter than every window", trusted)
         short = torch.cat([ids[:, :first], ids[:, ids.shape[1] - trusted + first :]], 1)
         made.append(Tail(ids, _losses(model, short, places)))
+    return made
+
+
+@torch.no_grad()
+def echoes(model: nn.Module, windows: Sequence[Tensor], trusted: int, draw: Generator, first: int = 0) -> list[Tail]:
+    """Return a batch for every window [1, n], whose end becomes a quarter of `trusted` tokens from its first half."""
+    places = trusted // 4
+    made = []
+    for ids in windows:
+        n = ids.shape[1]
+        require(n >= 2 * trusted and places > 0, "trusted must be at most half of every window", trusted)
+        start, end = ids[:, :first], int(torch.randint(trusted - places, n // 2 + 1, (), generator=draw))
+        excerpt, around = ids[:, end - places : end], ids[:, end - (trusted - places) + first : end]
+        short = _losses(model, torch.cat([start, around, excerpt], 1), places)
+        made.append(Tail(torch.cat([ids[:, : n - places], excerpt], 1), short))
     return made
 
 

@@ -3,24 +3,34 @@
 recall, maximum, …   a built-in task: sizes drawn between two bounds, phrasings taken in turn, held-out ones never
 a JSONL file         a user's prompts and answers; every fifth goes to validation
 text                 no answers at all: the end of texts four times the trusted length (label_free.py)
+
+and, as a guard, passages of other built-in tasks (guard.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 import torch
 from torch import Generator, Tensor, nn
 
 from strop._checks import require
-from strop.calibrate.label_free import tails
+from strop.calibrate.guard import Group
+from strop.calibrate.label_free import echoes, tails
 from strop.calibrate.objective import Answers, Batch
-from strop.tasks.answers import Reader
-from strop.tasks.catalogue import generator_of, task_named
+from strop.tasks.answers import Encoded, Reader
+from strop.tasks.catalogue import TASKS, generator_of, task_named
 from strop.tasks.passages import Passage, TextTask, read_jsonl, sample, seen
 from strop.tasks.prose import Split, checksum, prose, windows
+
+GUARDED = 4
+"""Groups of each guarded task to learn by."""
+
+TOKENS = 300
+"""Length of a guarded group: a guard must not cost more than the task."""
 
 LONG = 4
 """How many times the trusted length a long text has."""
@@ -28,7 +38,10 @@ LONG = 4
 
 @dataclass(frozen=True)
 class Recipe:
-    """Which data; sizes are inclusive bounds; `windows` of prose for each of `lengths`."""
+    """Which data; sizes are inclusive bounds; `windows` of prose for each of `lengths`.
+
+    `guard` names tasks on which no harm is to be done; None is all built-in ones but the task itself.
+    """
 
     task: str = "recall"
     sizes: tuple[int, int] = (8, 24)
@@ -40,6 +53,7 @@ class Recipe:
     lengths: tuple[int, ...] = (256, 1024)
     windows: int = 4
     trusted: int = 256
+    guard: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         low, high = self.sizes
@@ -63,6 +77,22 @@ class Recipe:
         groups = [self._group(task, self.sizes[1], phrasing, draw) for phrasing in self._phrasings()]
         return [Answers([reader.encode(passage) for passage in group]) for group in groups]
 
+    def guarded(self, reader: Reader) -> tuple[list[Group], list[Group]]:
+        """Return what to guard in descent, the tasks in turn, and in validation, a group for each task."""
+        names = [name for name in TASKS if name != self.task] if self.guard is None else list(self.guard)
+        tasks = [task_named(name) for name in names]
+        learn, judge = generator_of("train", self.seed), generator_of("validation", self.seed)
+        low, high = self.sizes
+        learned: list[Group] = []
+        for i, task in ((i, task) for i in range(GUARDED) for task in tasks):
+            size = int(torch.randint(low, high + 1, (), generator=learn))
+            learned.append(self._some(reader, task, size, seen(task)[i % len(seen(task))], learn))
+        validated: list[Group] = [
+            [batch for phrasing in seen(task) for batch in self._some(reader, task, high, phrasing, judge)]
+            for task in tasks
+        ]
+        return learned, validated
+
     def prose_windows(self, reader: Reader, split: Split) -> list[Tensor]:
         """Return `windows` of prose [1, n] of every length, the lengths taken in turn."""
         text = prose(split, self.prose)
@@ -82,8 +112,10 @@ class Recipe:
         return checksum(repr(passages) + prose("train", self.prose))
 
     def _tails(self, model: nn.Module, reader: Reader, split: Split, count: int) -> list[Batch]:
-        long = windows(reader, prose(split, self.prose), LONG * self.trusted, count)
-        return list(tails(model, long.split(1), self.trusted, len(reader.before)))
+        long = windows(reader, prose(split, self.prose), LONG * self.trusted, count).split(1)
+        first, draw = len(reader.before), generator_of(split, self.seed)
+        kinds = tails(model, long[::2], self.trusted, first), echoes(model, long[1::2], self.trusted, draw, first)
+        return [tail for pair in zip_longest(*kinds) for tail in pair if tail is not None]
 
     def _phrasings(self) -> tuple[str, ...]:
         task = task_named(self.task)
@@ -106,6 +138,13 @@ class Recipe:
         group = sample(task, 1, size, [phrasing], draw, self.questions)
         more = -(-self.questions // len(group[0].questions)) - 1
         return group + (sample(task, more, size, [phrasing], draw, self.questions) if more else [])
+
+    def _some(self, reader: Reader, task: TextTask, size: int, phrasing: str, draw: Generator) -> list[Batch]:
+        """As many passages as `TOKENS` allow, at least one and at most `questions`."""
+        made: list[Encoded] = []
+        while not made or (len(made) < self.questions and sum(one.context.numel() for one in made) < TOKENS):
+            made.append(reader.encode(sample(task, 1, size, [phrasing], draw, self.questions)[0]))
+        return [Answers([one]) for one in made]
 
     def _own(self) -> tuple[list[Passage], list[Passage]]:
         assert self.data is not None

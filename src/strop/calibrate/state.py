@@ -24,9 +24,11 @@ class Progress:
     weight: float = 0.0
     valid_task: float = math.nan
     valid_drift: float = math.nan
+    valid_harm: float = math.nan
     first_task: float = math.nan
     best_task: float = math.inf
     best_drift: float = 0.0
+    best_harm: float = 0.0
     best_step: int = 0
     waited: int = 0
     seconds: float = 0.0

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     "--rate", type=float, default=0.25, show_default=True, help="First step, as a share of the budget's radius."
 )
 @click.option("--budget", type=float, default=0.009, show_default=True, help="Drift allowed on prose, nats a token.")
+@click.option("--guard", help="Tasks on which to do no harm, or none.  [default: the other built-in ones]")
 @click.option("--recompute", is_flag=True, help="Run layers twice instead of remembering them: less memory.")
 @click.option("--sparsity", type=float, default=0.0, show_default=True, help="L1 penalty that leaves heads alone.")
 @click.option(
@@ -89,7 +90,7 @@ def command(model: str, threads: int | None, as_json: bool, out: Path, runs: Pat
     recipe = Recipe(
         task=given["task"], sizes=_bounds(given["sizes"]), phrasings=words(given["phrasings"]), seed=given["seed"],
         data=_data(given), prose=given["prose"], trusted=given["trusted"],
-        windows=given["windows"], lengths=given["lengths"],
+        windows=given["windows"], lengths=given["lengths"], guard=_guard(given["guard"]),
     )  # fmt: skip
     checksum = recipe.checksum(settings.steps)  # wrong data are told before the model is opened
     name, opened_model, reader = opened(model, given["dtype"], given["trust_remote_code"], quiet=as_json)
@@ -117,12 +118,13 @@ def fitted(
     with output.progress("calibrating", settings.steps, quiet=quiet) as bar:
 
         def tick(at: Progress) -> None:
-            shown = f"calibrating: task {at.valid_task:.3f} nats, drift {at.valid_drift:.4f}"
+            shown = f"calibrating: task {at.valid_task:.3f} nats, drift {at.valid_drift:.4f}, harm {at.valid_harm:.3f}"
             bar.update(completed=at.step, text=shown)
 
         edge = calibrate(
             model, recipe.batches(model, reader, settings.steps), recipe.prose_windows(reader, "train"),
             recipe.validation(model, reader), recipe.prose_windows(reader, "validation"), settings, tick, state,
+            *recipe.guarded(reader),
         )  # fmt: skip
     state.unlink(missing_ok=True)
     return edge
@@ -177,7 +179,8 @@ def told(edge: Edge) -> str:
     progress = edge.made["progress"]
     return (
         f"Validation loss {progress['first_task']:.3f} → {progress['best_task']:.3f} nats at a drift of "
-        f"{progress['best_drift']:.4f} nats a token (step {progress['best_step']}, {progress['seconds']:.0f} s). "
+        f"{progress['best_drift']:.4f} nats a token and a harm of {progress['best_harm']:.3f} nats to guarded tasks "
+        f"(step {progress['best_step']}, {progress['seconds']:.0f} s). "
         f"Heads: {heads}."
     )
 
@@ -198,3 +201,12 @@ def _data(given: dict[str, Any]) -> str | None:
     if (given["task"] == "jsonl") != (given["data"] is not None):
         raise ValueError(f"--data must come with --task jsonl, got --task {given['task']}. Give both or neither.")
     return given["data"]  # type: ignore[no-any-return]
+
+
+def _guard(given: str | None) -> tuple[str, ...] | None:
+    from strop.tasks.catalogue import task_named
+
+    if given is None:
+        return None
+    names = () if given == "none" else words(given)
+    return tuple(task_named(name).name for name in names)

@@ -1,0 +1,89 @@
+import pytest
+import torch
+from calibrate import tiny
+from torch import nn
+
+from strop.calibrate.fit import Settings, calibrate
+from strop.calibrate.guard import Guard
+from strop.calibrate.objective import Answers
+from strop.calibrate.recipe import Recipe
+from strop.tasks.catalogue import TASKS
+from strop.tasks.passages import Passage, seen
+
+READER = tiny.reader()
+
+
+def asked(context, question, answer):
+    return Answers([READER.encode(Passage(context, ((question, answer),)))])
+
+
+RECALL = asked("The code of oak is 41. ", "The code of oak is", " 41")
+RIVAL = asked("The code of oak is 41. ", "The code of oak is", " zz")
+
+
+class Told:
+    """A batch whose losses are told beforehand."""
+
+    def __init__(self, *losses: float) -> None:
+        self.losses = list(losses)
+
+    def loss(self, model: nn.Module) -> torch.Tensor:
+        return torch.tensor(self.losses.pop(0))
+
+
+def test_harm_is_what_is_lost_and_gains_do_not_make_up_for_it():
+    model = nn.Identity()
+    guard = Guard(model, [[Told(1.0, 1.5), Told(1.0, 0.2)], [Told(2.0, 2.1)]])
+    assert float(guard.of(model, 0)) == pytest.approx(0.25)
+    assert float(guard.of(model, 3)) == pytest.approx(0.1)  # counted round
+    assert Guard(model, [[Told(1.0, 1.5), Told(1.0, 0.2)], [Told(2.0, 2.6)]]).worst(model) == pytest.approx(0.6)
+    assert Guard(model, []).worst(model) == 0.0
+    assert float(Guard(model, []).of(model, 5)) == 0.0
+
+
+def calibrated(settings, **guards):
+    model, prose = tiny.model(), tiny.prose(2, 30)
+    edge = calibrate(model, [RECALL], prose, [RECALL], prose, settings, **guards)
+    with edge.applied(model), torch.no_grad():
+        return edge.made["progress"], float(RIVAL.loss(model))
+
+
+def test_descent_keeps_away_from_harm():
+    settings = Settings(steps=16, every=16, budget=5.0, harm=50.0)
+    free, lost = calibrated(settings)
+    guarded, kept = calibrated(settings, guard=[[RIVAL]])
+    with torch.no_grad():
+        untouched = float(RIVAL.loss(tiny.model()))
+    assert lost > untouched + 0.1
+    assert kept < untouched + 0.03
+    assert guarded["best_task"] < guarded["first_task"] - 0.05
+    assert free["best_harm"] == guarded["best_harm"] == 0.0  # nothing was validated
+
+
+def test_what_is_kept_does_no_more_harm_than_allowed():
+    settings = Settings(steps=8, every=2, budget=5.0, harm=0.02, patience=9)
+    progress, kept = calibrated(settings, validation_guard=[[RIVAL]])
+    with torch.no_grad():
+        untouched = float(RIVAL.loss(tiny.model()))
+    assert progress["valid_harm"] > 0.02  # it went too far, and came back
+    assert progress["best_harm"] <= 0.02
+    assert max(0.0, kept - untouched) == pytest.approx(progress["best_harm"], abs=1e-3)
+    assert progress["best_task"] < progress["first_task"]
+
+
+def test_other_tasks_are_guarded_unless_told_otherwise():
+    learned, validated = Recipe(task="recall", sizes=(2, 5), questions=3).guarded(READER)
+    assert len(learned) == 4 * 4
+    assert [len(seen(TASKS[name])) <= len(group) for name, group in zip([*TASKS][1:], validated, strict=True)] == [
+        True
+    ] * 4
+    lengths = [[batch.passages[0].context.numel() for batch in group] for group in learned]
+    assert max(sum(group[:-1]) for group in lengths) < 300  # the last passage may go beyond
+    assert max(map(len, lengths)) == 3
+    assert len(Recipe(task="text").guarded(READER)[1]) == len(TASKS)
+    assert Recipe(guard=()).guarded(READER) == ([], [])
+    texts = [
+        {tuple(passage.context[0].tolist()) for group in groups for batch in group for passage in batch.passages}
+        for groups in (learned, validated)
+    ]
+    assert not texts[0] & texts[1]
