@@ -34,6 +34,7 @@ def test_calibrate_then_evaluate(folder: Path, tmp_path: Path):
     assert made.made["model"] == "tiny"
     assert made.figures
     assert made.made["progress"]["best_task"] <= made.made["progress"]["first_task"]
+    assert made.made["progress"]["valid_harm"] > 0.0  # other tasks were looked at
     assert not list(tmp_path.glob("runs/calibrate/*/state.safetensors"))
     small = ("--sizes", "3", "--prompts", "4", "--lengths", "32,64", "--windows", "2", "--phrasings", "code,room")
     words = ("evaluate", folder, "--edge", edge, *small, "--runs", tmp_path / "runs")
@@ -79,8 +80,10 @@ def test_calibration_without_a_test_prints_json(folder: Path, tmp_path: Path):
 def test_text_alone_is_enough(folder: Path, tmp_path: Path, words):
     edge = tmp_path / "edge.safetensors"
     more = ("--trusted", "48", "--lengths", "64", "--test-prompts", "0", "--out", edge, "--runs", tmp_path)
-    assert "Heads: " in invoke("calibrate", folder, *words, *more)
-    assert Edge.load(edge).form == ("hold" if "hold" in words else "log-n")
+    assert "Heads: " in invoke("calibrate", folder, *words, *more, "--guard", "none")
+    made = Edge.load(edge)
+    assert made.form == ("hold" if "hold" in words else "log-n")
+    assert made.made["recipe"]["guard"] == []
 
 
 def test_bad_input_is_one_line(folder: Path, tmp_path: Path):

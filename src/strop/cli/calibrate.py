@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +56,9 @@ if TYPE_CHECKING:
 )
 @click.option("--budget", type=float, default=0.009, show_default=True, help="Drift allowed on prose, nats a token.")
 @click.option("--guard", help="Tasks on which to do no harm, or none.  [default: the other built-in ones]")
+@click.option(
+    "--harm", type=float, default=0.05, show_default=True, help="What guarded answers may lose, nats a token."
+)
 @click.option("--recompute", is_flag=True, help="Run layers twice instead of remembering them: less memory.")
 @click.option("--sparsity", type=float, default=0.0, show_default=True, help="L1 penalty that leaves heads alone.")
 @click.option(
@@ -84,9 +87,7 @@ def command(model: str, threads: int | None, as_json: bool, out: Path, runs: Pat
     from strop.calibrate.fit import Settings
     from strop.calibrate.recipe import Recipe
 
-    settings = Settings(
-        **{key: given[key] for key in ("form", "outputs", "steps", "every", "rate", "budget", "sparsity", "recompute")}
-    )
+    settings = Settings(**{field.name: given[field.name] for field in fields(Settings) if field.name in given})
     recipe = Recipe(
         task=given["task"], sizes=_bounds(given["sizes"]), phrasings=words(given["phrasings"]), seed=given["seed"],
         data=_data(given), prose=given["prose"], trusted=given["trusted"],
