@@ -26,14 +26,14 @@ HEADS, WIDTH = 4, 64
 def main() -> None:
     """Measure what was asked for and keep the rest of the results file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=["speed", "memory", "import"])
+    parser.add_argument("--only", choices=["speed", "training", "memory", "import"])
     parser.add_argument("--measure-memory", metavar="IMPL", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure_memory:
         print(memory_of(arguments.measure_memory))
         return
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for name, measure in (("speed", speed), ("memory", memory), ("import", import_cost)):
+    for name, measure in (("speed", speed), ("training", training), ("memory", memory), ("import", import_cost)):
         if arguments.only in (None, name):
             results[name] = measure()
     RESULTS.parent.mkdir(exist_ok=True)
@@ -63,6 +63,30 @@ def speed() -> list[dict[str, object]]:
         ratios = {name: round(t / times["plain"], 2) for name, t in times.items()}
         rows.append({"n": n, "causal": causal, "plain_ms": round(1e3 * times["plain"], 2), **ratios})
         print(f"n = {n}, {'causal' if causal else 'full'}: " + ", ".join(f"{a} {b:.2f}×" for a, b in ratios.items()))
+    return rows
+
+
+def training() -> list[dict[str, object]]:
+    """Forward and backward together, by fused_calls and by native, against torch's plain attention."""
+    import torch
+    import torch.nn.functional as F
+
+    import strop
+
+    torch.set_num_threads(1)
+    rows = []
+    print("one thread, causal, forward and backward; time over torch's plain attention")
+    for batch, heads, n, width in ((64, 4, 64, 32), (1, 8, 1024, 64), (1, 2, 4096, 64)):
+        leaves = [torch.randn(batch, heads, n, width).requires_grad_() for _ in range(3)]
+        calls = {"plain": partial(F.scaled_dot_product_attention, *leaves, is_causal=True)}
+        for rule in ("softmax", "adaptive"):
+            for impl in ("fused_calls", "native"):
+                sharpened = partial(strop.attention, *leaves, is_causal=True, normaliser=rule, impl=impl)
+                calls[f"{rule} by {impl}"] = sharpened
+        times = medians({name: lambda call=call: call().sum().backward() for name, call in calls.items()}, repeats=5)
+        ratios = {name: round(t / times["plain"], 2) for name, t in times.items()}
+        rows.append({"n": n, "plain_ms": round(1e3 * times["plain"], 2), **ratios})
+        print(f"n = {n}: " + ", ".join(f"{a} {b:.2f}×" for a, b in ratios.items()))
     return rows
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         "strop calibrate smollm2 --no-outputs                         # temperatures alone",
         "strop calibrate smollm2 --form none                          # SEAL's output scales alone",
         "strop calibrate smollm2 --form hold                          # from statistics alone, no gradients",
-        "strop calibrate smollm2 --task text --form log-n             # from text alone, no answers",
+        "strop calibrate smollm2 --task text                          # from text alone, no answers",
         "strop calibrate ./my-model --task jsonl --data prompts.jsonl --budget 0.005",
         "strop evaluate smollm2 --edge edge.safetensors --prompts 200 # then: the whole truth, on held-out prompts",
     )
@@ -80,8 +80,8 @@ def command(model: str, threads: int | None, as_json: bool, out: Path, runs: Pat
     """Learn what each head of MODEL should do differently, and write it to a file.
 
     The weights stay frozen. What is kept is the best on validation prompts among all that stay within the budget of
-    drift on ordinary prose; if nothing does, the edge does nothing. Figures are from a test split, held-out phrasings
-    and larger sizes.
+    drift on ordinary prose and do no harm to other tasks; if nothing does, the edge does nothing. Figures are from a
+    test split, held-out phrasings and larger sizes.
     """
     options.use_threads(threads)
     from strop.calibrate.fit import Settings
