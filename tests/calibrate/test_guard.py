@@ -7,7 +7,7 @@ from strop.calibrate.fit import Settings, calibrate
 from strop.calibrate.guard import Guard
 from strop.calibrate.objective import Answers
 from strop.calibrate.recipe import Recipe
-from strop.tasks.catalogue import TASKS, generator_of
+from strop.tasks.catalogue import TASKS, generator_of, others
 from strop.tasks.passages import Passage, sample, seen
 
 READER = tiny.reader()
@@ -71,8 +71,8 @@ def test_what_is_kept_does_no_more_harm_than_allowed():
     assert progress["best_task"] < progress["first_task"]
 
 
-def test_other_tasks_are_guarded_unless_told_otherwise():
-    learned, validated = Recipe(task="recall", sizes=(2, 5), questions=3).guarded(READER)
+def test_guarded_passages_are_few_short_and_of_the_right_split():
+    learned, validated = Recipe(sizes=(2, 5), questions=3, guard=others("recall")).guarded(READER)
     assert len(learned) == 4 * 4
     assert [len(seen(TASKS[name])) <= len(group) for name, group in zip([*TASKS][1:], validated, strict=True)] == [
         True
@@ -80,8 +80,12 @@ def test_other_tasks_are_guarded_unless_told_otherwise():
     lengths = [[batch.passages[0].context.numel() for batch in group] for group in learned]
     assert max(sum(group[:-1]) for group in lengths) < 300  # the last passage may go beyond
     assert max(map(len, lengths)) == 3
-    assert len(Recipe(task="text").guarded(READER)[1]) == len(TASKS)
-    assert Recipe(guard=()).guarded(READER) == ([], [])
+    assert others("text") == (*TASKS,)
+    assert Recipe().guarded(READER) == ([], [])
+    (group,) = Recipe(sizes=(400, 600), guard=("variables",), questions=1).guarded(READER)[1]
+    assert max(batch.passages[0].context.numel() for batch in group) < 1000  # of 24 at most, whatever the task's size
+    with pytest.raises(ValueError, match="guard must name other tasks"):
+        Recipe(guard=("recall",))
     task = TASKS["maximum"]
     (first,) = sample(task, 1, 5, seen(task)[:1], generator_of("validation", 0), 3)
     assert torch.equal(validated[0][0].passages[0].context, READER.encode(first).context)

@@ -51,10 +51,15 @@ def test_calibrate_then_evaluate(folder: Path, tmp_path: Path):
     assert all(row["gains"] == row["losses"] == 0 and row["p_mcnemar"] == 1 for row in against["answers"])
 
 
-def test_calibration_without_a_test_prints_json(folder: Path, tmp_path: Path):
-    data = tmp_path / "own.jsonl"
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "own.jsonl"
     lines = [json.dumps({"prompt": f"The code of {i} is", "answer": str(i)}) for i in range(10)]
-    data.write_text("\n".join(lines))
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_calibration_without_a_test_prints_json(folder: Path, tmp_path: Path, data: Path):
     words = (
         "--task",
         "jsonl",
@@ -64,16 +69,50 @@ def test_calibration_without_a_test_prints_json(folder: Path, tmp_path: Path):
         "2",
         "--lengths",
         "64",
+        "--sizes",
+        "2,3",
         "--test-prompts",
         "0",
-        "--json",
-        "--form",
-        "log-n",
     )
     edge = tmp_path / "edge.safetensors"
-    found = json.loads(invoke("calibrate", folder, *words, "--out", edge, "--runs", tmp_path))
+    more = ("--json", "--form", "log-n", "--out", edge, "--runs", tmp_path)
+    found = json.loads(invoke("calibrate", folder, *words, *more))
     assert found["edge"] == str(edge)
     assert Edge.load(edge).form == "log-n"
+
+
+def test_own_prompts_are_tested_on_a_fifth_that_calibration_did_not_see(folder: Path, tmp_path: Path, data: Path):
+    words = ("--task", "jsonl", "--data", data, "--steps", "1", "--lengths", "64", "--sizes", "2,3", "--guard", "none")
+    more = ("--json", "--out", tmp_path / "edge.safetensors", "--runs", tmp_path)
+    found = json.loads(invoke("calibrate", folder, *words, *more))
+    assert [row["prompts"] for row in found["answers"]] == [2]
+    assert [row["tokens"] for row in found["prose"]] == [64]  # the lengths that were asked for
+
+
+def test_an_interrupted_test_does_not_cost_the_calibration(folder: Path, tmp_path: Path, monkeypatch):
+    def interrupted(*_):
+        raise ValueError("stopped")
+
+    words = ("calibrate", folder, *SMALL, "--guard", "none", "--out", tmp_path / "edge", "--runs", tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("strop.cli.calibrate.compared", interrupted)
+        invoke(*words, code=2)
+        (state,) = tmp_path.glob("calibrate/*/state.safetensors")
+    monkeypatch.setattr("strop.calibrate.fit._Descent._step", interrupted)  # no step is taken again
+    invoke(*words)
+    assert not state.exists()
+    assert Edge.load(tmp_path / "edge").made["progress"]["step"] == 4
+
+
+def test_the_test_stays_within_what_the_task_and_the_model_have(tmp_path: Path):
+    from strop.calibrate.recipe import Recipe
+    from strop.cli.calibrate import _suite
+    from strop.cli.language import readable
+
+    assert _suite(Recipe(task="variables", sizes=(8, 300)), 8).sizes == (300,)
+    assert _suite(Recipe(task="variables", sizes=(8, 30)), 8).sizes == (30, 60)
+    assert readable((256, 1024), tiny.model(max_position_embeddings=512)) == (256,)
+    assert readable((256, 1024), tiny.model(max_position_embeddings=64)) == (64,)
 
 
 @pytest.mark.parametrize("words", [("--form", "hold"), ("--task", "text", "--form", "log-n", "--steps", "2")])

@@ -46,3 +46,8 @@ def test_many_passages_are_drawn_and_agree_with_the_normal_distribution():
     z = float(change.sum() / change.square().sum().sqrt())
     assert p == pytest.approx(math.erfc(z / math.sqrt(2)), abs=3e-3)
     assert 0 < p < 0.01
+
+
+def test_thousands_of_changes_are_counted():
+    assert mcnemar([False] * 1100, [True] * 1100) < 1e-300
+    assert mcnemar([False, True] * 1100, [True, False] * 1100) == 1.0

@@ -61,3 +61,6 @@ def test_a_first_token_is_put_before_a_passage_once():
         plain.encode(Passage("", (("", "a"),)))
     with pytest.raises(ValueError, match="the text must hold at least 9 tokens, got 8"):
         windows(plain, "abcdefgh", 9, 1)
+    assert len(windows(plain, "abcdefgh", 3, 5)) == 5
+    apart = windows(plain, "abcdefgh", 3, 5, apart=True)
+    assert apart.tolist() == [plain.tokens("abc"), plain.tokens("fgh")]

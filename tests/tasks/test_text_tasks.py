@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from strop.tasks.catalogue import TASKS, drawn, generator_of, task_named
+from strop.tasks.catalogue import TASKS, drawn, generator_of, own, task_named
 from strop.tasks.passages import Draw, Passage, read_jsonl, sample, seen
 from strop.tasks.prose import SPLITS, prose
 
@@ -128,3 +128,15 @@ def test_draws_are_within_bounds():
     draw = Draw(torch.Generator().manual_seed(0))
     assert {draw.integer(3, 6) for _ in range(50)} == {3, 4, 5}
     assert sorted(draw.some("abc", 3)) == ["a", "b", "c"]
+
+
+def test_own_prompts_fall_into_three_parts(tmp_path):
+    path = tmp_path / "own.jsonl"
+    path.write_text("\n".join(f'{{"prompt": "{i}", "answer": "a", "context": null}}' for i in range(11)))
+    parts = own(str(path), seed=3)
+    assert [len(part) for part in parts] == [7, 2, 2]
+    assert sorted(int(passage.questions[0][0]) for part in parts for passage in part) == list(range(11))
+    assert {passage.context for part in parts for passage in part} == {""}
+    path.write_text('{"prompt": "a", "answer": "b", "size": "big"}')
+    with pytest.raises(ValueError, match=r"own.jsonl line 1 must be"):
+        read_jsonl(path)

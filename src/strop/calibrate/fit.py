@@ -1,6 +1,6 @@
 """`calibrate`: descent on a few numbers per head of a frozen model, for a task, within a budget of drift.
 
-    minimise  task + λ·drift + GUARD·harm,     λ rises while the drift is above the budget and falls while it is below
+    minimise  task + λ·drift + GUARD·harm,     λ rises while the drift is above AIM·budget and falls while it is below
 
 Every few steps all three are measured on a validation split, and where drift or harm is beyond what is allowed also at
 the point on the way back to the start at which it should be within. The numbers kept are those with the best validated
@@ -54,7 +54,8 @@ class Settings:
     def __post_init__(self) -> None:
         form(self.form)
         require(self.form != "none" or self.outputs, "form must have numbers to learn", self.form)
-        require(self.steps >= 1 and self.every >= 1 and self.patience >= 1, "steps, every, patience must be ≥ 1", 0)
+        counts = (self.steps, self.every, self.patience)
+        require(min(counts) >= 1, "steps, every, patience must be ≥ 1", counts)
         for name in ("rate", "budget", "harm"):
             require_number(name, getattr(self, name), above=0)
         require(self.sparsity >= 0, "sparsity must be at least 0", self.sparsity)

@@ -8,7 +8,7 @@ and no gradient. Windows come in two kinds:
 
     tail   a text as it is; the short context is its end
     echo   a text whose end says again what it said before: an excerpt from its first half; the short context is the
-           text around that excerpt. What is to be found is known, without anybody's answers, and far away.
+           text up to that excerpt. What is to be found is known, without anybody's answers, and far away.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def echoes(model: nn.Module, windows: Sequence[Tensor], trusted: int, draw: Gene
         n = ids.shape[1]
         require(n >= 2 * trusted and places > 0, "trusted must be at most half of every window", trusted)
         start, end = ids[:, :first], int(torch.randint(trusted - places, n // 2 + 1, (), generator=draw))
-        excerpt, around = ids[:, end - places : end], ids[:, end - (trusted - places) + first : end]
-        short = _losses(model, torch.cat([start, around, excerpt], 1), places)
+        excerpt, before = ids[:, end - places : end], ids[:, end - (trusted - places) + first : end]
+        short = _losses(model, torch.cat([start, before, excerpt], 1), places)
         made.append(Tail(torch.cat([ids[:, : n - places], excerpt], 1), short))
     return made
 

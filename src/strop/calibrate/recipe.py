@@ -9,10 +9,8 @@ and, as a guard, passages of other built-in tasks (guard.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
-from pathlib import Path
+from itertools import product, zip_longest
 
 import torch
 from torch import Generator, Tensor, nn
@@ -22,15 +20,18 @@ from strop.calibrate.guard import Group
 from strop.calibrate.label_free import echoes, tails
 from strop.calibrate.objective import Answers, Batch
 from strop.tasks.answers import Encoded, Reader
-from strop.tasks.catalogue import TASKS, generator_of, task_named
-from strop.tasks.passages import Passage, TextTask, read_jsonl, sample, seen
+from strop.tasks.catalogue import generator_of, own, task_named
+from strop.tasks.passages import Passage, TextTask, sample, seen
 from strop.tasks.prose import Split, checksum, prose, windows
 
 GUARDED = 4
 """Groups of each guarded task to learn by."""
 
+GUARDED_SIZE = 24
+"""Largest size of a guarded passage, whatever the task's: a guard must not cost more than the task."""
+
 TOKENS = 300
-"""Length of a guarded group: a guard must not cost more than the task."""
+"""Length of a guarded group, but for a single passage that is longer."""
 
 LONG = 4
 """How many times the trusted length a long text has."""
@@ -40,7 +41,7 @@ LONG = 4
 class Recipe:
     """Which data; sizes are inclusive bounds; `windows` of prose for each of `lengths`.
 
-    `guard` names tasks on which no harm is to be done; None is all built-in ones but the task itself.
+    `guard` names other tasks, on which no harm is to be done.
     """
 
     task: str = "recall"
@@ -53,18 +54,20 @@ class Recipe:
     lengths: tuple[int, ...] = (256, 1024)
     windows: int = 4
     trusted: int = 256
-    guard: tuple[str, ...] | None = None
+    guard: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         low, high = self.sizes
         require(1 <= low <= high, "sizes must be two bounds, the smaller first", self.sizes)
-        require(self.questions >= 1 and self.windows >= 1, "questions and windows must be at least 1", 0)
+        counts = (self.questions, self.windows)
+        require(min(counts) >= 1, "questions and windows must be at least 1", counts)
+        require(self.task not in self.guard, "guard must name other tasks than the one to learn", self.task)
 
     def batches(self, model: nn.Module, reader: Reader, steps: int) -> list[Batch]:
         """Return a batch for every step: one passage, or one long text, each."""
         if self.task == "text":
             return self._tails(model, reader, "train", steps)
-        passages = self._drawn("train", steps, self._phrasings()) if self.data is None else self._own()[0]
+        passages = self._drawn(steps) if self.data is None else own(self.data, self.seed)[0]
         return [Answers([reader.encode(passage)]) for passage in passages]
 
     def validation(self, model: nn.Module, reader: Reader) -> list[Batch]:
@@ -72,19 +75,18 @@ class Recipe:
         if self.task == "text":
             return self._tails(model, reader, "validation", 4)
         if self.data is not None:
-            return [Answers([reader.encode(passage)]) for passage in self._own()[1]]
+            return [Answers([reader.encode(passage)]) for passage in own(self.data, self.seed)[1]]
         task, draw = task_named(self.task), generator_of("validation", self.seed)
         groups = [self._group(task, self.sizes[1], phrasing, draw) for phrasing in self._phrasings()]
         return [Answers([reader.encode(passage) for passage in group]) for group in groups]
 
     def guarded(self, reader: Reader) -> tuple[list[Group], list[Group]]:
         """Return what to guard in descent, the tasks in turn, and in validation, a group for each task."""
-        names = [name for name in TASKS if name != self.task] if self.guard is None else list(self.guard)
-        tasks = [task_named(name) for name in names]
+        tasks = [task_named(name) for name in self.guard]
         learn, judge = generator_of("train", self.seed), generator_of("validation", self.seed)
-        low, high = self.sizes
+        low, high = (min(size, GUARDED_SIZE) for size in self.sizes)
         learned: list[Group] = []
-        for i, task in ((i, task) for i in range(GUARDED) for task in tasks):
+        for i, task in product(range(GUARDED), tasks):
             size = int(torch.randint(low, high + 1, (), generator=learn))
             learned.append(self._some(reader, task, size, seen(task)[i % len(seen(task))], learn))
         validated: list[Group] = [
@@ -106,10 +108,11 @@ class Recipe:
 
     def checksum(self, steps: int) -> str:
         """Return a checksum of all passages and prose, which a file's name alone does not settle."""
+        texts = prose("train", self.prose) + prose("validation", self.prose)
         if self.task == "text":
-            return checksum(prose("train", self.prose))
-        passages = self._own() if self.data is not None else self._drawn("train", steps, self._phrasings())
-        return checksum(repr(passages) + prose("train", self.prose))
+            return checksum(texts)
+        passages = own(self.data, self.seed)[:2] if self.data is not None else self._drawn(steps)
+        return checksum(repr(passages) + texts)
 
     def _tails(self, model: nn.Module, reader: Reader, split: Split, count: int) -> list[Batch]:
         long = windows(reader, prose(split, self.prose), LONG * self.trusted, count).split(1)
@@ -124,8 +127,8 @@ class Recipe:
         require(not held, "phrasings must not be held out for testing", ", ".join(held), remedy)
         return self.phrasings or seen(task)
 
-    def _drawn(self, split: Split, count: int, phrasings: Sequence[str]) -> list[Passage]:
-        task, draw = task_named(self.task), generator_of(split, self.seed)
+    def _drawn(self, count: int) -> list[Passage]:
+        task, draw, phrasings = task_named(self.task), generator_of("train", self.seed), self._phrasings()
         low, high = self.sizes
         sizes = torch.randint(low, high + 1, (count,), generator=draw).tolist()
         return [
@@ -145,11 +148,3 @@ class Recipe:
         while not made or (len(made) < self.questions and sum(one.context.numel() for one in made) < TOKENS):
             made.append(reader.encode(sample(task, 1, size, [phrasing], draw, self.questions)[0]))
         return [Answers([one]) for one in made]
-
-    def _own(self) -> tuple[list[Passage], list[Passage]]:
-        assert self.data is not None
-        passages = read_jsonl(Path(self.data))
-        require(len(passages) >= 5, f"{self.data} must hold at least 5 prompts", len(passages))
-        order = torch.randperm(len(passages), generator=generator_of("train", self.seed)).tolist()
-        held = len(passages) // 5
-        return [passages[i] for i in order[held:]], [passages[i] for i in order[:held]]

@@ -11,7 +11,7 @@ import click
 from strop.cli import options, output
 from strop.cli.evaluate import compared, show, write_report
 from strop.cli.group import kept
-from strop.cli.language import model_options, opened, words
+from strop.cli.language import model_options, opened, readable, words
 
 if TYPE_CHECKING:
     from torch import nn
@@ -91,30 +91,30 @@ def command(model: str, threads: int | None, as_json: bool, out: Path, runs: Pat
     recipe = Recipe(
         task=given["task"], sizes=_bounds(given["sizes"]), phrasings=words(given["phrasings"]), seed=given["seed"],
         data=_data(given), prose=given["prose"], trusted=given["trusted"],
-        windows=given["windows"], lengths=given["lengths"], guard=_guard(given["guard"]),
+        windows=given["windows"], lengths=given["lengths"], guard=_guard(given["guard"], given["task"]),
     )  # fmt: skip
     checksum = recipe.checksum(settings.steps)  # wrong data are told before the model is opened
+    suite = _suite(recipe, given["test_prompts"]) if given["test_prompts"] else None
     name, opened_model, reader = opened(model, given["dtype"], given["trust_remote_code"], quiet=as_json)
-    recipe = replace(recipe, lengths=_readable(recipe.lengths, opened_model))
-    edge = fitted(opened_model, reader, recipe, settings, checksum, runs, as_json)
+    recipe = replace(recipe, lengths=readable(recipe.lengths, opened_model))
+    state = _state(opened_model, given["dtype"], recipe, settings, checksum, runs)
+    edge = fitted(opened_model, reader, recipe, settings, state, as_json)
     edge = replace(edge, made={**edge.made, "model": name, "recipe": vars(recipe) | {"checksum": checksum}})
     edge.save(out)
-    _tested(name, opened_model, reader, edge, recipe, given["test_prompts"], out, runs, as_json)
+    if suite is None:
+        _said(edge, out, as_json)
+    else:
+        _tested(name, opened_model, reader, edge, replace(suite, lengths=recipe.lengths), out, runs, as_json)
+    state.unlink(missing_ok=True)  # not before: a test that is interrupted does not cost the calibration
 
 
-def fitted(
-    model: nn.Module, reader: Reader, recipe: Recipe, settings: Settings, checksum: str, runs: Path, quiet: bool
-) -> Edge:
+def fitted(model: nn.Module, reader: Reader, recipe: Recipe, settings: Settings, state: Path, quiet: bool) -> Edge:
     """Calibrate with a bar; an interrupted calibration of the same data goes on. `hold` needs no descent."""
     if settings.form == "hold":
         return _held(model, reader, recipe, quiet)
     from strop.calibrate.fit import calibrate
-    from strop.calibrate.identity import fingerprint
     from strop.calibrate.state import Progress
-    from strop.records import short_id
 
-    config = {"recipe": recipe, "settings": settings, "data": checksum, "model": fingerprint(model)}
-    state = runs / "calibrate" / short_id(config) / "state.safetensors"
     kept(f"the steps up to the last validation, in {state.parent}; the same command continues")
     with output.progress("calibrating", settings.steps, quiet=quiet) as bar:
 
@@ -122,13 +122,20 @@ def fitted(
             shown = f"calibrating: task {at.valid_task:.3f} nats, drift {at.valid_drift:.4f}, harm {at.valid_harm:.3f}"
             bar.update(completed=at.step, text=shown)
 
-        edge = calibrate(
+        return calibrate(
             model, recipe.batches(model, reader, settings.steps), recipe.prose_windows(reader, "train"),
             recipe.validation(model, reader), recipe.prose_windows(reader, "validation"), settings, tick, state,
             *recipe.guarded(reader),
         )  # fmt: skip
-    state.unlink(missing_ok=True)
-    return edge
+
+
+def _state(model: nn.Module, dtype: str, recipe: Recipe, settings: Settings, checksum: str, runs: Path) -> Path:
+    """Where an unfinished calibration is kept: its name says everything that it depends on."""
+    from strop.calibrate.identity import fingerprint
+    from strop.records import short_id
+
+    config = {"recipe": recipe, "settings": settings, "data": checksum, "model": fingerprint(model), "dtype": dtype}
+    return runs / "calibrate" / short_id(config) / "state.safetensors"
 
 
 def _held(model: nn.Module, reader: Reader, recipe: Recipe, quiet: bool) -> Edge:
@@ -138,17 +145,16 @@ def _held(model: nn.Module, reader: Reader, recipe: Recipe, quiet: bool) -> Edge
         return hold_entropy(model, recipe.texts(reader), recipe.trusted)
 
 
-def _tested(
-    name: str, model: nn.Module, reader: Reader, edge: Edge, recipe: Recipe, prompts: int, out: Path, runs: Path,
-    as_json: bool,
-) -> None:  # fmt: skip
+def _said(edge: Edge, out: Path, as_json: bool) -> None:
     summary = told(edge)
-    if prompts == 0:
-        output.show_json({"edge": str(out), "summary": summary}) if as_json else output.say(f"{summary}\n\nEdge: {out}")
-        return
+    output.show_json({"edge": str(out), "summary": summary}) if as_json else output.say(f"{summary}\n\nEdge: {out}")
+
+
+def _tested(
+    name: str, model: nn.Module, reader: Reader, edge: Edge, suite: Suite, out: Path, runs: Path, as_json: bool
+) -> None:
     if not as_json:
-        output.say(summary)
-    suite = _suite(recipe, prompts)
+        output.say(told(edge))
     comparison, folder = compared(model, reader, edge, suite, runs, as_json)
     edge = replace(edge, figures=(*comparison.answers, *comparison.prose))
     edge.save(out)
@@ -158,15 +164,20 @@ def _tested(
 
 
 def _suite(recipe: Recipe, prompts: int) -> Suite:
-    """The largest calibrated size and beyond, on phrasings of both kinds; of a user's own prompts, all."""
+    """The largest calibrated size and twice that, on phrasings of both kinds; of a user's own prompts, a fifth."""
     from strop.evaluate.suite import Suite
 
     largest = recipe.sizes[1]
     task = "recall" if recipe.task == "text" else recipe.task
-    return Suite(
+    suite = Suite(
         task=task, sizes=(largest, 2 * largest), prompts=prompts, windows=4, seed=recipe.seed,
-        data=recipe.data, prose=recipe.prose,
+        data=recipe.data, prose=recipe.prose, held=True,
     )  # fmt: skip
+    try:
+        suite.passages()
+    except ValueError:  # the task has no passages of twice the size
+        suite = replace(suite, sizes=(largest,))
+    return suite
 
 
 def told(edge: Edge) -> str:
@@ -186,12 +197,6 @@ def told(edge: Edge) -> str:
     )
 
 
-def _readable(lengths: tuple[int, ...], model: Any) -> tuple[int, ...]:
-    """The lengths of prose that the model has positions for, or all of them at the most it has."""
-    most = getattr(model.config.get_text_config(), "max_position_embeddings", None) or max(lengths)
-    return tuple(n for n in lengths if n <= most) or (most,)
-
-
 def _bounds(sizes: tuple[int, ...]) -> tuple[int, int]:
     if len(sizes) != 2:
         raise ValueError(f"--sizes must be the smallest and the largest, got {sizes}. For example 8,24.")
@@ -204,10 +209,9 @@ def _data(given: dict[str, Any]) -> str | None:
     return given["data"]  # type: ignore[no-any-return]
 
 
-def _guard(given: str | None) -> tuple[str, ...] | None:
-    from strop.tasks.catalogue import task_named
+def _guard(given: str | None, task: str) -> tuple[str, ...]:
+    from strop.tasks.catalogue import others, task_named
 
     if given is None:
-        return None
-    names = () if given == "none" else words(given)
-    return tuple(task_named(name).name for name in names)
+        return others(task)
+    return () if given == "none" else tuple(task_named(name).name for name in words(given))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import click
 
 from strop.cli import options, output
 from strop.cli.group import kept
-from strop.cli.language import model_options, opened, words
+from strop.cli.language import model_options, opened, readable, words
 
 if TYPE_CHECKING:
     from torch import nn
@@ -62,6 +63,7 @@ def command(
     edge, other = Edge.load(path), None if against is None else Edge.load(against)
     asked.passages()  # a wrong task or size is told before the model is opened
     name, opened_model, reader = opened(model, dtype, trust_remote_code, quiet=as_json)
+    asked = replace(asked, lengths=readable(asked.lengths, opened_model))
     comparison, folder = compared(opened_model, reader, edge, asked, runs, as_json, other)
     report = write_report(name, edge, asked, comparison, out or folder / "report.html")
     show(comparison, report, as_json)

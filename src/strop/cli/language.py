@@ -49,6 +49,14 @@ def opened(name: str, dtype: str, trust_remote_code: bool, quiet: bool) -> tuple
     return source.name, model, Reader(tokeniser, source.bos)
 
 
+def readable(lengths: tuple[int, ...], model: nn.Module) -> tuple[int, ...]:
+    """Return the lengths of prose that the model has positions for, or the most it has."""
+    from strop.hf.load import longest
+
+    most = longest(model) or max(lengths)
+    return tuple(n for n in lengths if n <= most) or (most,)
+
+
 def words(text: str | None) -> tuple[str, ...]:
     """Split an option of words between commas."""
     return tuple(word.strip() for word in (text or "").split(",") if word.strip())

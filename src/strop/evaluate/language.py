@@ -71,10 +71,11 @@ def compared_prose(length: int, before: Sequence[float], after: Sequence[float])
 
 
 @torch.no_grad()
-def speed(model: nn.Module, prompt: Tensor, tokens: int = 32) -> float:
-    """Return tokens a second of greedy generation after a prompt [1, n]."""
+def speed(model: nn.Module, text: Tensor, tokens: int = 32) -> float:
+    """Return tokens a second of greedy generation after the beginning of a text [1, n], up to its length."""
     generate: Any = model.generate
     options = {"max_new_tokens": tokens, "min_new_tokens": tokens, "do_sample": False, "pad_token_id": 0}
+    prompt = text[:, : max(1, text.shape[1] - tokens)]
     began = time.perf_counter()
     generate(prompt, attention_mask=torch.ones_like(prompt), **options)
     return tokens / (time.perf_counter() - began)

@@ -16,14 +16,17 @@ from strop._checks import require
 from strop.evaluate.language import Tick, answer, compared, compared_prose, read_prose, speed
 from strop.records import Record, Run
 from strop.tasks.answers import Reader
-from strop.tasks.catalogue import drawn, task_named
+from strop.tasks.catalogue import drawn, own, task_named
 from strop.tasks.passages import Passage, read_jsonl, seen
 from strop.tasks.prose import checksum, prose, windows
 
 
 @dataclass(frozen=True)
 class Suite:
-    """What to measure. `questions` share a passage, so that 200 prompts are 25 passages of eight questions."""
+    """What to measure. `questions` share a passage, so that 200 prompts are 25 passages of eight questions.
+
+    `held` takes of a user's own prompts only the fifth that calibration keeps for its test.
+    """
 
     task: str = "recall"
     sizes: tuple[int, ...] = (4, 16, 32, 64)
@@ -35,6 +38,7 @@ class Suite:
     seed: int = 0
     data: str | None = None
     prose: str | None = None
+    held: bool = False
 
     def __post_init__(self) -> None:
         for name in ("prompts", "questions", "windows"):
@@ -43,7 +47,7 @@ class Suite:
     def passages(self) -> list[Passage]:
         """Return the prompts: a user's own, or passages of the built-in task in the chosen or all test phrasings."""
         if self.data is not None:
-            return read_jsonl(Path(self.data))
+            return own(self.data, self.seed)[2] if self.held else read_jsonl(Path(self.data))
         task = task_named(self.task)
         phrasings = self.phrasings or (seen(task)[0], *task.held_out)
         made: list[Passage] = []
@@ -57,7 +61,7 @@ class Suite:
         return checksum(repr(self.passages()) + prose("test", self.prose))
 
     def _group(self, size: int, phrasing: str) -> list[Passage]:
-        """Exactly `prompts` prompts, or a little more where they do not divide; a seed of its own for each group."""
+        """Exactly `prompts` prompts, or a little more where they do not divide; all phrasings ask the same things."""
         one = len(drawn(self.task, "test", self.seed, (size,), (phrasing,), 1, self.questions)[0].questions)
         count = -(-self.prompts // one)
         return drawn(self.task, "test", self.seed, (size,), (phrasing,), count, self.questions)
@@ -83,7 +87,8 @@ class Comparison:
 
 def measure(model: nn.Module, reader: Reader, suite: Suite, tick: Tick = lambda _: None) -> Measured:
     """Measure a model as it stands."""
-    texts = {n: windows(reader, prose("test", suite.prose), n, suite.windows) for n in suite.lengths}
+    text = prose("test", suite.prose)
+    texts = {n: windows(reader, text, n, suite.windows, apart=True) for n in suite.lengths}
     found = answer(model, reader, suite.passages(), suite.task if suite.data is None else Path(suite.data).name, tick)
     losses = {n: read_prose(model, text) for n, text in texts.items()}
     return Measured(found, losses, speed(model, texts[min(suite.lengths)][:1]))

@@ -22,7 +22,7 @@ FEWEST = 6
 """Passages below which the test over passages cannot reach 0.05: 2/2⁵ is 0.06."""
 
 HOW = """
-Every prompt is of the test split, which calibration never saw. An answer counts if greedy decoding writes it exactly.
+Built-in prompts are of the test split, which calibration never saw. An answer counts if greedy decoding writes it.
 Intervals are Wilson's at 95 %. The first p-value is McNemar's exact test over prompts; the second flips the sign of
 each passage's change as a whole, since the questions of one passage are not independent. Prose is judged by the loss
 of the next token on texts that calibration did not read.

@@ -6,13 +6,15 @@ Calibration, validation and test draw from seeds that never meet; test passages 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+import torch
 from torch import Generator
 
-from strop._checks import require_known
+from strop._checks import require, require_known
 from strop.tasks.counting import Counting
 from strop.tasks.maximum import Maximum
-from strop.tasks.passages import Passage, TextTask, sample
+from strop.tasks.passages import Passage, TextTask, read_jsonl, sample
 from strop.tasks.passkey import Passkey
 from strop.tasks.prose import SPLITS, Split
 from strop.tasks.recall import Recall
@@ -25,6 +27,11 @@ def task_named(name: str) -> TextTask:
     """Return a built-in task."""
     require_known("task", name, TASKS)
     return TASKS[name]
+
+
+def others(name: str) -> tuple[str, ...]:
+    """Return the names of all built-in tasks but one."""
+    return tuple(task for task in TASKS if task != name)
 
 
 def generator_of(split: Split, seed: int) -> Generator:
@@ -43,3 +50,13 @@ def drawn(
         for phrasing in phrasings
         for passage in sample(task, count, size, [phrasing], generator, questions)
     ]
+
+
+def own(path: str, seed: int) -> tuple[list[Passage], list[Passage], list[Passage]]:
+    """Return a user's prompts in three parts: to calibrate on, a fifth to stop by and a fifth to test on."""
+    passages = read_jsonl(Path(path))
+    require(len(passages) >= 5, f"{path} must hold at least 5 prompts", len(passages))
+    order = torch.randperm(len(passages), generator=generator_of("train", seed)).tolist()
+    fifth = len(passages) // 5
+    cuts = order[2 * fifth :], order[:fifth], order[fifth : 2 * fifth]
+    return tuple([passages[i] for i in cut] for cut in cuts)  # type: ignore[return-value]

@@ -82,7 +82,8 @@ def sample(
     task: TextTask, count: int, size: int, phrasings: Sequence[str], generator: Generator, questions: int = 1
 ) -> list[Passage]:
     """Draw `count` passages of one size, taking the phrasings in turn."""
-    require(count >= 1 and size >= 1 and questions >= 1, "count, size and questions must be at least 1", 0)
+    numbers = (count, size, questions)
+    require(min(numbers) >= 1, "count, size and questions must be at least 1", numbers)
     require(len(phrasings) > 0, "phrasings must name at least one phrasing", "none")
     for phrasing in phrasings:
         require_known(f"phrasing of {task.name}", phrasing, task.phrasings)
@@ -114,10 +115,10 @@ def read_utf8(path: Path) -> str:
 def _passage(line: str, place: str) -> Passage:
     try:
         row = json.loads(line)
-        prompt, answer = row["prompt"], row["answer"]
+        prompt, answer, size = row["prompt"], row["answer"], int(row.get("size") or 0)
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f'{place} must be {{"prompt": …, "answer": …}}, got {line[:60]!r}. Mend the line.') from error
     whole = isinstance(prompt, str) and isinstance(answer, str) and prompt != "" and answer.strip() != ""
     require(whole, f"{place} must have a prompt and an answer of text", line[:60])
     answer = answer if answer[0].isspace() or prompt[-1].isspace() else f" {answer}"
-    return Passage(str(row.get("context", "")), ((prompt, answer),), int(row.get("size", 0)), "jsonl")
+    return Passage(str(row.get("context") or ""), ((prompt, answer),), size, "jsonl")

@@ -29,12 +29,16 @@ def prose(split: Split, path: str | None = None) -> str:
     return _topics(split) if path is None else _thirds(Path(path))[SPLITS.index(split)]
 
 
-def windows(reader: Reader, text: str, length: int, count: int) -> Tensor:
-    """Return [count, length] tokens, begun at evenly spaced places, with the first token that the model wants."""
+def windows(reader: Reader, text: str, length: int, count: int, apart: bool = False) -> Tensor:
+    """Return [count, length] tokens, begun at evenly spaced places, with the first token that the model wants.
+
+    `apart` are as many of them as the text holds without two that share a token.
+    """
     body = reader.tokens(text)
     room = length - len(reader.before)
     remedy = "Give a longer text or a smaller length"
     require(len(body) >= room > 0, f"the text must hold at least {room:,} tokens", f"{len(body):,}", remedy)
+    count = min(count, len(body) // room) if apart else count
     starts = [int(start) for start in torch.linspace(0, len(body) - room, count)]
     return torch.tensor([reader.before + body[start : start + room] for start in starts])
 
