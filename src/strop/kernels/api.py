@@ -108,7 +108,8 @@ def _choose(impl: str, request: Request) -> ModuleType:
 
 def _order(request: Request) -> list[str]:
     """In which order `auto` tries them."""
-    return sorted(IMPLEMENTATIONS, key=lambda name: native.wants_gradient(request) and name != "fused_calls")
+    trains = native.wants_gradient(request)
+    return sorted(IMPLEMENTATIONS, key=lambda name: trains and name != "fused_calls")
 
 
 def _not_plain(impl: str, normaliser: Normaliser) -> str | None:
