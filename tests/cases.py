@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import torch
+import torch.nn.attention.bias
 from hypothesis import strategies as st
 from torch import Tensor
 
