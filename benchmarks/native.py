@@ -1,11 +1,12 @@
 """Time the native kernel against torch's own attention, print ratios and keep them.
 
-    python benchmarks/native.py                      # everything: a few minutes on a quiet machine
+    python benchmarks/native.py                      # everything: half an hour on a quiet machine
     python benchmarks/native.py --only decode        # one part: prefill, decode, entmax, growth, levels, memory
     python benchmarks/native.py --table              # write the kept results into docs/native.md again
 
-Calls alternate in one process, and a ratio is one of medians. One thread is timed in CPU seconds of the process, which
-other programs disturb less and which equal wall-clock seconds on a quiet machine; two threads are timed by the clock.
+Calls alternate in one process, in a new order each round, and a ratio is one of medians. One thread is timed in CPU
+seconds of the process, which other programs disturb less and which equal wall-clock seconds on a quiet machine; two
+threads are timed by the clock.
 Results go to benchmarks/results/native.json.
 """
 
@@ -15,6 +16,7 @@ import argparse
 import json
 import os
 import platform
+import random
 import statistics
 import subprocess
 import sys
@@ -33,6 +35,7 @@ from strop.kernels.request import Request
 RESULTS = Path(__file__).parent / "results" / "native.json"
 PAGE = Path(__file__).parent.parent / "docs" / "native.md"
 PARTS = ("prefill", "decode", "entmax", "growth", "levels", "memory")
+PROCESSES = 7  # from least to most of seven is a 98 % interval of the median
 ADAPTIVE, PLAIN = strop.AdaptiveTemperature(), strop.Softmax()
 
 
@@ -49,16 +52,16 @@ class Times(dict[str, float]):
 
 
 def alternate(functions: dict[str, Callable[[], object]], seconds: float, least: int = 3) -> Times:
-    """Median seconds of each, called in turn for about `seconds` and at least `least` times, after one warm-up."""
+    """Median seconds of each, called in rounds for about `seconds` and at least `least` times, after one warm-up."""
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
-    taken: dict[str, list[float]] = {name: [] for name in functions}
+    order, taken = random.Random(0), {name: list[float]() for name in functions}
     for function in functions.values():
         function()
     stop = time.perf_counter() + seconds
     while time.perf_counter() < stop or len(next(iter(taken.values()))) < least:
-        for name, function in functions.items():
+        for name in order.sample(list(functions), len(functions)):  # none always finds what another left in the caches
             start = clock()
-            function()
+            functions[name]()
             taken[name].append(clock() - start)
     found = Times({name: statistics.median(times) for name, times in taken.items()})
     found.fastest = {name: min(times) for name, times in taken.items()}
@@ -135,29 +138,35 @@ def growth(threads: int) -> Iterator[dict[str, object]]:
     for d in (64, 128):
         program = [sys.executable, __file__, "--grown", str(threads), str(d)]
         found = [
-            json.loads(subprocess.run(program, capture_output=True, text=True, check=True).stdout) for _ in range(5)
+            json.loads(subprocess.run(program, capture_output=True, text=True, check=True).stdout)
+            for _ in range(PROCESSES)
         ]
         yield {
             "d": d, **{name: statistics.median(one[name] for one in found) for name in ("torch", "native")},
-            "ratios": [one["native"] / one["torch"] for one in found],
+            "ratios": sorted(one["native"] / one["torch"] for one in found),
         }  # fmt: skip
 
 
 def grown(threads: int, d: int) -> dict[str, float]:
-    """The growth in this process. Both sizes take turns, so that a slow minute hits both."""
+    """The growth in this process. Sixteen short calls do the work of a long one, so that noise hits both alike."""
     torch.set_num_threads(threads)
     short, long = tensors(2048, 2048, d, 4), tensors(16384, 16384, d, 1)
+
+    def sixteen(attention: Callable[..., object]) -> None:
+        for _ in range(16):
+            attention(*short)
+
     took = alternate(
         {
-            "torch short": lambda: F.scaled_dot_product_attention(*short),
-            "native short": lambda: call(*short),
+            "torch short": lambda: sixteen(F.scaled_dot_product_attention),
+            "native short": lambda: sixteen(call),
             "torch long": lambda: F.scaled_dot_product_attention(*long),
             "native long": lambda: call(*long),
         },
-        12.0,
+        15.0,
         least=5,
     )
-    return {name: took[f"{name} long"] / (took[f"{name} short"] / 4) for name in ("torch", "native")}
+    return {name: 64 * took[f"{name} long"] / took[f"{name} short"] for name in ("torch", "native")}
 
 
 def levels(threads: int) -> Iterator[dict[str, object]]:

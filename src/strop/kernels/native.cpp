@@ -162,6 +162,35 @@ static char *allocate(int64_t bytes) {
     return (char *)malloc((size_t)bytes);
 }
 
+// Working memory outlives a call, since the system takes up to 2 % of a long one to find fresh large pages. One piece waits for the
+// next call; calls at the same time find none and allocate their own.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr int64_t MOST_WAITING = 0;   // every call gets just what it asked for, so that a step beyond is seen
+#else
+constexpr int64_t MOST_WAITING = 64 << 20;
+#endif
+struct Memory {
+    struct Piece { char *at; int64_t bytes; };
+    static inline std::atomic<Piece *> waiting{nullptr};
+    Piece *piece;
+
+    explicit Memory(int64_t bytes) : piece(waiting.exchange(nullptr)) {
+        if (piece && piece->bytes >= bytes) return;
+        drop(piece);
+        char *at = allocate(bytes);
+        piece = at ? new (std::nothrow) Piece{at, bytes} : nullptr;
+        if (!piece) free(at);
+    }
+    ~Memory() { drop(piece && piece->bytes <= MOST_WAITING ? waiting.exchange(piece) : piece); }
+    Memory(const Memory &) = delete;
+    Memory &operator=(const Memory &) = delete;
+
+    static void drop(Piece *old) {
+        if (old) free(old->at);
+        delete old;
+    }
+};
+
 }  // namespace strop
 
 #if defined(_WIN32)
@@ -186,15 +215,14 @@ DOOR int32_t strop_native_run(const strop::Args *a, int32_t level, void *gomp_pa
     bool decode = k->decodes(*a);
     int64_t units = decode ? 0 : k->block_units(*a), piece = decode ? k->decode_shared(*a) : k->block_scratch(*a);
     int64_t team = decode ? 1 : larger(1, smaller(a->threads, units));
-    char *scratch = allocate(piece * team);
-    if (!scratch) return 1;
-    Job job{a, k, 0, -1, scratch, piece, {0}, {0}};
+    Memory memory(piece * team);
+    if (!memory.piece) return 1;
+    Job job{a, k, 0, -1, memory.piece->at, piece, {0}, {0}};
     if (!decode) run_phase(job, -1, units, a->threads, (GompParallel)gomp_parallel);
     for (int phase = 0; decode && phase < 4; phase++) {
         int64_t heads = k->decode_units(*a, phase);
         bool alone = phase % 2 && heads < 256;   // merges are small: waking the team would cost more
         run_phase(job, phase, heads, alone ? 1 : a->threads, (GompParallel)gomp_parallel);
     }
-    free(scratch);
     return 0;
 }
