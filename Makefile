@@ -29,7 +29,8 @@ bench-native: $(READY) # writes benchmarks/results/native.json and the table in 
 	$(BIN)/python benchmarks/native.py
 
 bench-probe: $(READY) $(MODELS)
-	$(BIN)/python benchmarks/probe.py
+	$(BIN)/python benchmarks/probe.py time
+	$(BIN)/python benchmarks/probe.py memory
 
 nightly: $(READY) # 10,000 random cases a property
 	STROP_HYPOTHESIS=nightly $(BIN)/pytest tests/kernels/test_native.py

@@ -20,6 +20,12 @@ def require_number(name: str, value: float, *, above: float = -math.inf) -> floa
     return float(value)
 
 
+def require_distinct(name: str, values: Collection[object]) -> None:
+    """Raise unless all values differ: what is counted twice looks like evidence."""
+    twice = [value for value in dict.fromkeys(values) if list(values).count(value) > 1]
+    require(not twice, f"{name} must not repeat", ", ".join(f"{value} more than once" for value in twice))
+
+
 def require_known(name: str, value: str, known: Collection[str]) -> None:
     """Raise with the nearest known word, and all of them, unless `value` is one of them."""
     if value not in known:

@@ -115,14 +115,16 @@ def test_the_test_stays_within_what_the_task_and_the_model_have(tmp_path: Path):
     assert readable((256, 1024), tiny.model(max_position_embeddings=64)) == (64,)
 
 
-@pytest.mark.parametrize("words", [("--form", "hold"), ("--task", "text", "--form", "log-n", "--steps", "2")])
+@pytest.mark.parametrize(
+    "words", [("--form", "hold"), ("--task", "text", "--form", "log-n", "--steps", "2", "--guard", "none")]
+)
 def test_text_alone_is_enough(folder: Path, tmp_path: Path, words):
     edge = tmp_path / "edge.safetensors"
     more = ("--trusted", "48", "--lengths", "64", "--test-prompts", "0", "--out", edge, "--runs", tmp_path)
-    assert "Heads: " in invoke("calibrate", folder, *words, *more, "--guard", "none")
+    assert "Heads: " in invoke("calibrate", folder, *words, *more)
     made = Edge.load(edge)
     assert made.form == ("hold" if "hold" in words else "log-n")
-    assert made.made["recipe"]["guard"] == []
+    assert made.form == "hold" or made.made["recipe"]["guard"] == []
 
 
 def test_bad_input_is_one_line(folder: Path, tmp_path: Path):

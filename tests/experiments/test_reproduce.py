@@ -95,7 +95,7 @@ def test_fits_see_no_size_above_64(finished):
     _, records, _ = finished
     surveyed = [row for row in records if "what" in row and row["what"] != "fit"]
     assert max(row.get("n") or 0 for row in surveyed) == 64
-    fitted = fit(surveyed)["nearest", "last"]
+    fitted = fit(surveyed, 16)["nearest", "last"]
     assert fitted.gamma is not None
     assert len(fitted.refit) == 5
     assert 0 < fitted.train_entropy < 3

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+import transformers
 from hf import families
 from hypothesis import given
 from hypothesis import strategies as st
 
 from strop.hf import observed
 from strop.hf.bounds import weight_bound
+from strop.hf.masks import adds
 
 KNOWN = ["llama", "qwen3", "gemma3", "gpt2", "gpt_neox", "gemma2"]
 
@@ -75,3 +77,54 @@ def test_a_norms_shift_counts() -> None:
         bound = weight_bound(model, call)
         assert bound is not None
         assert all(s <= b for s, b in zip(call.numbers["spread_max"].tolist(), bound, strict=True))
+
+
+def kind(name: str, **changes: object) -> torch.nn.Module:
+    config = getattr(transformers, f"{name}Config")(**(families.COMMON | changes))
+    return getattr(transformers, f"{name}Model")(config).eval()  # type: ignore[no-any-return]
+
+
+BART = {
+    "d_model": 32,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+}
+CODE = {"n_embd": 32, "n_head": 4, "n_layer": 2, "n_positions": 64, "multi_query": True}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("Olmo2", {"num_key_value_heads": 2}),  # norms over all heads at once
+        ("GPTBigCode", CODE),  # one key head beside four query heads in one layer
+        ("Nemotron", {"num_key_value_heads": 2}),  # a LayerNorm that multiplies by weight + 1
+        ("Persimmon", {"qk_layernorm": True}),  # norms on q and k under other names
+        ("Bart", BART | {"encoder_ffn_dim": 48, "decoder_ffn_dim": 48}),  # its norm comes after attention
+    ],
+)
+def test_no_bound_for_layouts_that_look_like_known_ones(name: str, changes: dict[str, object]) -> None:
+    model, tokens = kind(name, **changes), families.ids(1, 9)
+    with observed(model) as seen, torch.no_grad():
+        model(input_ids=tokens)
+    assert seen.calls
+    assert all(weight_bound(model, call) is None for call in seen.calls)
+
+
+def test_a_bound_does_not_need_biases() -> None:
+    model = families.fresh("gpt_neox", attention_bias=False)
+    with observed(model) as seen, torch.no_grad():
+        model(input_ids=families.ids(2, 24))
+    for call in seen.calls:
+        bound = weight_bound(model, call)
+        assert bound is not None
+        assert all(s <= b for s, b in zip(call.numbers["spread_max"].tolist(), bound, strict=True))
+
+
+def test_a_mask_that_adds_a_bias_takes_the_bound_away() -> None:
+    mask = torch.zeros(1, 1, 3, 3)
+    assert not adds(mask)
+    assert not adds(mask.masked_fill(torch.ones(3, 3, dtype=torch.bool).triu(1), torch.finfo(torch.float32).min))
+    assert not adds(torch.ones(3, 3, dtype=torch.bool))
+    assert adds(mask - 0.5)

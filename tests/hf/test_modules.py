@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 import torch.nn.functional as F
+from hf import families
 from torch import Tensor, nn
 
 from strop.hf import observed, sharpened
+from strop.hf.sites import sites
 from strop.normalisers import AdaptiveTemperature, Softmax, Sparsemax
 from strop.sharpness import RowStats
 
@@ -159,3 +164,45 @@ def test_an_error_inside_is_not_hidden_by_the_count() -> None:
 
 def divide(_: Tensor, by: int) -> float:
     return 1 / by
+
+
+class Spoken(nn.Module):
+    """Calls torch's attention with nothing but keywords."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(query=x, key=x, value=x)
+
+
+def test_keywords_and_empty_inputs_are_no_obstacle() -> None:
+    model, x = Spoken(), items(2, 4, 6, 8)
+    with sharpened(model, Softmax()):
+        close(model(x), F.scaled_dot_product_attention(x, x, x))
+        assert model(x[:, :, :0]).shape == (2, 4, 0, 8)
+        assert model(x[:0]).shape == (0, 4, 6, 8)
+
+
+class Mixed(nn.Module):
+    """A tower of torch's own before a transformers model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tower = nn.MultiheadAttention(16, 4)
+        self.words = families.fresh("llama")
+
+
+def test_layers_are_numbered_in_the_order_of_the_model() -> None:
+    found = sites(Mixed())
+    assert list(found.all) == ["tower", "words.model.layers.0.self_attn", "words.model.layers.1.self_attn"]
+    assert list(found.chosen([0])) == list(found.by_torch) == ["tower"]
+    assert list(found.by_interface) == list(found.all)[1:]
+
+
+def test_torchs_own_modules_do_without_transformers() -> None:
+    program = (
+        "import sys, torch; sys.modules['transformers'] = None\n"
+        "import strop\n"
+        "model = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(8, 2, 8, batch_first=True), 1).eval()\n"
+        "with strop.sharpened(model, 'adaptive'): print(model(torch.zeros(1, 3, 8)).shape)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "torch.Size([1, 3, 8])\n", done.stderr

@@ -149,3 +149,48 @@ def test_torch_modules_are_observed_too() -> None:
         model(x)
     assert [call.name for call in seen.calls] == ["layers.0.self_attn", "layers.1.self_attn"]
     assert seen.records()[0]["n_keys"] == 9
+
+
+def test_cross_attention_to_a_text_of_the_same_length_has_no_recent_tokens() -> None:
+    model = double("t5")
+    with observed(model) as seen, torch.no_grad():
+        model(input_ids=families.ids(1, N), decoder_input_ids=families.ids(1, N))
+    assert {call.cross for call in seen.calls if "EncDec" in call.name} == {True}
+    assert all(call.numbers["recent_weight"].isnan().all() == call.cross for call in seen.calls)
+
+
+def test_numbers_carry_no_gradients() -> None:
+    model = families.fresh("llama").double()
+    with observed(model) as seen:
+        model(**inputs_of("llama")).logits.sum().backward()
+    assert not any(value.requires_grad for call in seen.calls for value in call.numbers.values())
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma3"])
+def test_the_first_token_of_a_long_padded_text_is_past_the_padding(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Long masks are built row by row; Gemma's windows of 8 hide the first token from all but a few rows."""
+    model, tokens, padded = double(family), families.ids(2, 32), torch.ones(2, 32, dtype=torch.long)
+    padded[1, :9] = 0
+    found = []
+    for limit in (1 << 22, 1):
+        monkeypatch.setattr("strop.hf.masks.LAZY_FROM", limit)
+        with observed(model) as seen, torch.no_grad():
+            model(input_ids=tokens, attention_mask=padded)
+        found.append([call.numbers for call in seen.calls])
+    for dense, lazy in zip(*found, strict=True):
+        for name, value in dense.items():
+            torch.testing.assert_close(lazy[name], value, equal_nan=True, msg=lambda m, name=name: f"{name}: {m}")
+
+
+def test_a_model_that_computes_with_its_mask_gets_all_of_it() -> None:
+    rows = torch.ones(1, 1, 5, 5, dtype=torch.bool).tril()
+    mask = masks.LazyMask(lambda start, stop: rows[..., start:stop, :], 5, 5)
+    assert mask.dtype == torch.bool
+    assert torch.equal(mask[..., :2, :], rows[..., :2, :])
+    assert torch.equal(torch.zeros(5, 5).masked_fill(mask, 1.0), rows.float())  # type: ignore[call-overload]
+    assert torch.equal(mask.logical_not(), ~rows)
+    with pytest.raises(AttributeError):
+        mask._unknown  # noqa: B018

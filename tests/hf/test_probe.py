@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,43 @@ def test_samples_are_averaged() -> None:
     for whole, first, second in zip(together, *apart, strict=True):
         assert whole["entropy"] == pytest.approx((first["entropy"] + second["entropy"]) / 2, abs=1e-5)
         assert whole["spread_max"] == pytest.approx(max(first["spread_max"], second["spread_max"]), abs=1e-4)
+
+
+def test_one_length_is_refused_and_claims_no_sharpness() -> None:
+    model = families.model("llama")
+    with pytest.raises(ValueError, match=r"lengths must be two or more, got \(64,\). One length says"):
+        check_lengths(model, (64, 64))
+    said = probe(model, inputs((64,))).sentence
+    assert "was measured at one length, 64 tokens, which says nothing about growth" in said
+    assert "sharp" not in said
+
+
+def test_models_of_few_positions_have_several_lengths() -> None:
+    def of(most: int) -> tuple[int, ...]:
+        return default_lengths(families.fresh("llama", max_position_embeddings=most))
+
+    assert of(77) == (16, 32, 64)
+    assert of(512) == (64, 128, 256, 512)
+    assert of(8192) == (128, 256, 512, 1024, 2048)
+
+
+def test_a_finished_probe_keeps_its_provenance_and_is_measured_once(tmp_path: Path) -> None:
+    model = families.model("llama")
+    first = probe(model, inputs(), config=CONFIG, root=tmp_path)
+    assert first.folder is not None
+    mark = first.folder / "done.json"
+    before = mark.stat().st_mtime_ns
+    again = probe(model, inputs(), config=CONFIG, root=tmp_path)
+    assert again.records == first.records
+    assert mark.stat().st_mtime_ns == before
+
+
+def test_two_probes_at_once_do_not_double_lengths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = families.model("llama")
+    held = records.Run.of(CONFIG, "probe", root=tmp_path)
+    with ThreadPoolExecutor(1) as pool:
+        with held.claimed():
+            second = pool.submit(probe, model, inputs(), config=CONFIG, root=tmp_path)
+            with pytest.raises(TimeoutError):
+                second.result(timeout=0.5)  # it waits
+        assert len(second.result(timeout=60).records) == 3 * 2 * 4

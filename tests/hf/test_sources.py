@@ -157,3 +157,20 @@ def test_a_fingerprint_sees_both_ends_of_a_large_file(tmp_path: Path, place: int
     content[place] = 1
     weights.write_bytes(content)
     assert fingerprint(source) != before
+
+
+def test_a_change_in_the_middle_of_the_weights_is_another_model(tmp_path: Path) -> None:
+    folder = folders.save(tmp_path / "model")
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes() + bytes(3 << 20))
+    before = fingerprint(find(str(folder)))
+    data = bytearray(weights.read_bytes())
+    data[len(data) // 2] ^= 1
+    weights.write_bytes(bytes(data))
+    assert fingerprint(find(str(folder))) != before
+
+
+def test_another_commit_of_a_hub_model_is_another_model() -> None:
+    source = find("owner/name")
+    assert fingerprint(source) == "owner/name"
+    assert fingerprint(source, "abc") == "owner/name@abc"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from strop._checks import require
 from strop.cli import options, output
 from strop.cli.group import kept
 
@@ -36,9 +37,12 @@ _EXAMPLES = options.examples(
 )
 @click.option("--batch", type=click.IntRange(min=1), default=None, help="Problems a step.  [default: 64; sequences 32]")
 @click.option("--sizes", type=options.Integers(), default=None, help="Test sizes.  [default: each task's own]")
-@click.option("--problems", type=click.IntRange(min=1), default=None, help="Problems a size, at most.  [default: 512]")
+@click.option("--problems", type=click.IntRange(min=16), default=None, help="Problems a size, at most.  [default: 512]")
 @click.option(
-    "--items", type=click.IntRange(min=1), default=None, help="Problems × length a size, at most.  [default: 2^20]"
+    "--items",
+    type=click.IntRange(min=1),
+    default=None,
+    help="Problems × length a size, at most, but for 16 problems.  [default: 2^20]",
 )
 @click.option("--positions", type=click.Choice(["rope", "nope", "alibi"]), default="rope", show_default=True)
 @click.option("--norm-after", is_flag=True, help="Put a norm after attention (arXiv 2504.02827).")
@@ -56,7 +60,7 @@ def command(
 
     Finished runs are kept: interrupt at any time, the same command continues. Several may share a folder.
     """
-    arena = _arena(**chosen)
+    arena, engine = _arena(**chosen), _engine(place, address, workers)
     failed: dict[str, str] | None = None
     if not show:
         options.check_folder(out)
@@ -65,7 +69,7 @@ def command(
         from strop.experiments.arena import run
 
         with _watch(as_json) as watch:
-            failed = run(arena, out, _engine(place, address, workers), watch)
+            failed = run(arena, out, engine, watch)
     _print(arena, out, failed, as_json)
     if failed:
         raise click.exceptions.Exit(1)
@@ -99,9 +103,11 @@ def _engine(place: str, address: str | None, workers: int | None) -> Engine:
     if place == "ray":
         from strop.engine.cluster import Ray
 
+        require(workers is None, "--workers must be left out with --engine ray", workers, "Ray counts its own cores")
         return Ray(address)
     from strop.engine import Local
 
+    require(address is None, "--address must come with --engine ray", address, "Add --engine ray")
     return Local(workers)
 
 
@@ -120,10 +126,13 @@ def _watch(as_json: bool) -> Iterator[Callable[[Progress], None]]:
 
 
 def _print(arena: Arena, out: Path, failed: dict[str, str] | None, as_json: bool) -> None:
-    from strop.experiments.arena import failures
+    from strop.experiments.arena import collect, failures
     from strop.experiments.arena_report import leaderboard, standing, task_tables, write_results
 
     reasons = failures(arena, out) if failed is None else failed
+    there = failed is not None or bool(reasons or collect(arena, out))
+    remedy = "Repeat the flags that it was run with, such as --quick"
+    require(there, f"{out} must hold finished runs of this arena", "none", remedy)  # a page of others is not replaced
     found, page = write_results(arena, out, reasons)
     if as_json:
         output.records_json(

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from strop.tasks.answers import Reader
 
 
+OF_DESCENT = ("steps", "every", "rate", "budget", "guard", "harm", "recompute", "sparsity")
+
+
 @click.command(
     epilog=options.examples(
         "strop calibrate smollm2                                      # a β and an output scale per head, on recall",
@@ -86,7 +89,10 @@ def command(model: str, threads: int | None, as_json: bool, out: Path, runs: Pat
     options.use_threads(threads)
     from strop.calibrate.fit import Settings
     from strop.calibrate.recipe import Recipe
+    from strop.tasks.catalogue import own_checksum
 
+    if given["form"] == "hold":
+        options.refuse(OF_DESCENT, "--form hold, which only measures")
     settings = Settings(**{field.name: given[field.name] for field in fields(Settings) if field.name in given})
     recipe = Recipe(
         task=given["task"], sizes=_bounds(given["sizes"]), phrasings=words(given["phrasings"]), seed=given["seed"],
@@ -99,7 +105,8 @@ def command(model: str, threads: int | None, as_json: bool, out: Path, runs: Pat
     recipe = replace(recipe, lengths=readable(recipe.lengths, opened_model))
     state = _state(opened_model, given["dtype"], recipe, settings, checksum, runs)
     edge = fitted(opened_model, reader, recipe, settings, state, as_json)
-    edge = replace(edge, made={**edge.made, "model": name, "recipe": vars(recipe) | {"checksum": checksum}})
+    data = {"checksum": checksum, "prompts": None if recipe.data is None else own_checksum(recipe.data)}
+    edge = replace(edge, made={**edge.made, "model": name, "recipe": vars(recipe) | data})
     edge.save(out)
     if suite is None:
         _said(edge, out, as_json)

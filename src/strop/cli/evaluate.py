@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from strop.tasks.answers import Reader
 
 
+OF_BUILT_IN = ("task", "sizes", "phrasings", "prompts", "questions")
+
+
 @click.command(
     epilog=options.examples(
         "strop evaluate smollm2 --edge edge.safetensors",
@@ -59,14 +62,32 @@ def command(
     from strop.calibrate.edge import Edge
     from strop.evaluate.suite import Suite
 
+    if suite["data"] is not None:
+        options.refuse(OF_BUILT_IN, "--data")
     asked = Suite(**suite | {"phrasings": words(suite["phrasings"])})
     edge, other = Edge.load(path), None if against is None else Edge.load(against)
+    for one in (edge, other):
+        asked = asked if one is None else _not_met(asked, one)
     asked.passages()  # a wrong task or size is told before the model is opened
     name, opened_model, reader = opened(model, dtype, trust_remote_code, quiet=as_json)
     asked = replace(asked, lengths=readable(asked.lengths, opened_model))
     comparison, folder = compared(opened_model, reader, edge, asked, runs, as_json, other)
     report = write_report(name, edge, asked, comparison, out or folder / "report.html")
     show(comparison, report, as_json)
+
+
+def _not_met(suite: Suite, edge: Edge) -> Suite:
+    """The suite without the prompts that the edge was calibrated on: of its own file a fifth was kept for testing."""
+    from strop.tasks.catalogue import own_checksum
+
+    recipe = edge.made.get("recipe") or {}
+    if suite.data is None or recipe.get("data") is None:
+        return suite
+    if recipe.get("prompts") == own_checksum(suite.data):
+        output.note("The edge was calibrated on these prompts: they are measured on the fifth kept for testing.")
+        return replace(suite, held=True, seed=recipe["seed"])
+    output.note(f"The edge was calibrated on prompts of {recipe['data']}: any of those here would flatter it.")
+    return suite
 
 
 def compared(
@@ -100,7 +121,8 @@ def write_report(name: str, edge: Edge, suite: Suite, comparison: Comparison, pa
     from strop.report.calibrate import page
 
     settings = {"model": name, "edge": edge.form + (" and outputs" if edge.outputs and edge.form != "none" else "")}
-    more = {key: str(value) for key, value in vars(suite).items() if value not in (None, ())}
+    unused = () if suite.data is None else OF_BUILT_IN
+    more = {key: str(value) for key, value in vars(suite).items() if value not in (None, ()) and key not in unused}
     page(comparison.answers, comparison.prose, edge.heads(), comparison.speed, {**settings, **more}).write(path)
     return path
 

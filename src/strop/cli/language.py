@@ -54,7 +54,10 @@ def readable(lengths: tuple[int, ...], model: nn.Module) -> tuple[int, ...]:
     from strop.hf.load import longest
 
     most = longest(model) or max(lengths)
-    return tuple(n for n in lengths if n <= most) or (most,)
+    found = tuple(n for n in lengths if n <= most) or (most,)
+    if found != tuple(lengths):
+        output.note(f"The model has {most:,} positions: prose is read at {', '.join(map(str, found))} tokens.")
+    return found
 
 
 def words(text: str | None) -> tuple[str, ...]:

@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
+
+from strop._checks import require
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -64,6 +67,14 @@ class Integers(click.ParamType):  # type: ignore[type-arg]  # not generic before
         if min(numbers) < self.minimum:
             self.fail(f"must be at least {self.minimum}, got {min(numbers)}.", param, ctx)
         return numbers
+
+
+def refuse(names: tuple[str, ...], with_: str) -> None:
+    """Raise if any of these options was given: with this one they would do nothing."""
+    context = click.get_current_context()
+    given = [name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+    require(not given, f"{flags} must be left out with {with_}", "a value that would do nothing")
 
 
 def use_threads(count: int | None) -> None:

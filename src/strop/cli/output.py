@@ -82,6 +82,11 @@ def show_json(value: object) -> None:
     click.echo(json.dumps(finite(value), ensure_ascii=False, allow_nan=False))
 
 
+def note(text: str) -> None:
+    """Print a remark on stderr, out of the way of results."""
+    click.echo(text, err=True)
+
+
 def say(text: str) -> None:
     """Print a sentence on stdout."""
     click.echo(text)

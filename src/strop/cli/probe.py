@@ -82,9 +82,8 @@ def run(request: Request, quiet: bool = False) -> tuple[Probed, Path]:
         model, tokeniser = load(source, request.dtype, request.trust_remote_code)
     lengths = check_lengths(model, request.lengths or default_lengths(model))
     inputs = text_inputs(model, tokeniser, text, lengths, request.samples, source.bos)
-    config = ProbeConfig(
-        source.name, lengths, text.name, text.sha256, fingerprint(source), request.samples, request.dtype
-    )
+    weights = fingerprint(source, getattr(model.config, "_commit_hash", None))
+    config = ProbeConfig(source.name, lengths, text.name, text.sha256, weights, request.samples, request.dtype)
     kept("the lengths that were finished; the same command continues")
     with output.progress("probing", sum(lengths), quiet=quiet) as bar:
         probed = probe(model, inputs, source.name, config, request.runs, lambda n: bar.advance(n))

@@ -2,7 +2,8 @@
 
 the paper's recipe  take sets whose maximal item did not get the top logit; find for each the β that maximises that
                     item's weight (`strop.evaluate.oracle.best_for`); regress β on H with a polynomial of degree 4
-gamma               the β of best mean accuracy at each validation size, then log β = γ·log(n / 16) by least squares
+gamma               the β of best mean accuracy at each validation size, then log β = γ·log(n / t) by least squares,
+                    t being the largest size in training
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ def fit_polynomial(entropy: Sequence[float], beta: Sequence[float], degree: int 
     return tuple(float(c) for c in np.polyfit(np.asarray(entropy), np.asarray(beta), degree))
 
 
-def fit_gamma(best: Mapping[int, float]) -> float:
-    """γ of β = (n / 16)^γ from the best β at each size; sizes up to 16 say nothing and are left out."""
-    pairs = [(math.log(n / TRAINED_SIZE), math.log(beta)) for n, beta in best.items() if n > TRAINED_SIZE]
+def fit_gamma(best: Mapping[int, float], trained: int = TRAINED_SIZE) -> float:
+    """γ of β = (n / t)^γ from the best β at each size; sizes up to t, the largest in training, say nothing."""
+    pairs = [(math.log(n / trained), math.log(beta)) for n, beta in best.items() if n > trained]
     return sum(x * y for x, y in pairs) / sum(x * x for x, _ in pairs)
 
 

@@ -5,12 +5,12 @@
     adaptive, held     the same, held at its peak instead of falling back to 1
     refit              the paper's recipe on our own in-distribution data (`strop.evaluate.refit`)
     train entropy      whatever brings the row's entropy down to the mean entropy seen in training
-    log n              log n / log 16                       entropy-invariant scaling, `strop.normalisers.LogN`
-    1 + log            1 + log(n / 16)
-    power              (n / 16)^γ                           γ fitted on sizes up to 64; 1 up to 16 items
+    log n              log n / log t                        entropy-invariant scaling, `strop.normalisers.LogN`
+    1 + log            1 + log(n / t)
+    power              (n / t)^γ                            γ fitted on sizes up to 4t; 1 up to t items
     calibrated         the larger of adaptive and power     it neither saturates nor switches off
 
-`hard` (the top logit takes all) is β = ∞ and handled by the evaluator.
+t is the largest size in training. `hard` (the top logit takes all) is β = ∞ and handled by the evaluator.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from strop.sharpness import RowStats
 
 Rule = Callable[[Tensor, RowStats], Tensor]
 TRAINED_SIZE = 16
+"""The largest size in the paper's training."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Fitted:
     refit: tuple[float, ...] = ()  # polynomial in H, highest power first
     train_entropy: float | None = None
     gamma: float | None = None
+    trained: int = TRAINED_SIZE
 
 
 def rules(fitted: Fitted) -> dict[str, Rule]:
@@ -51,11 +53,11 @@ def rules(fitted: Fitted) -> dict[str, Rule]:
     if fitted.train_entropy is not None:
         target = fitted.train_entropy
         out["train entropy"] = lambda logits, stats: holding_entropy(logits, target)
-    out["log n"] = _of(LogN(TRAINED_SIZE))
-    out["1 + log"] = lambda logits, stats: 1.0 + _growth(stats).log()
+    out["log n"] = _of(LogN(fitted.trained))
+    out["1 + log"] = lambda logits, stats: 1.0 + _growth(stats, fitted.trained).log()
     if fitted.gamma is not None:
         gamma = fitted.gamma
-        out["power"] = lambda logits, stats: _growth(stats).pow(gamma)
+        out["power"] = lambda logits, stats: _growth(stats, fitted.trained).pow(gamma)
         out["calibrated"] = lambda logits, stats: torch.maximum(
             out["adaptive"](logits, stats), out["power"](logits, stats)
         )
@@ -71,6 +73,6 @@ def _of(normaliser: Temperature) -> Rule:
     return lambda logits, stats: normaliser.inverse_temperature(stats)
 
 
-def _growth(stats: RowStats) -> Tensor:
+def _growth(stats: RowStats, trained: int) -> Tensor:
     """How many times larger than the largest training set the row is; 1 for smaller ones."""
-    return (stats.n_keys.to(stats.mean.dtype) / TRAINED_SIZE).clamp(min=1.0)
+    return (stats.n_keys.to(stats.mean.dtype) / trained).clamp(min=1.0)

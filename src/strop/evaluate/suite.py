@@ -12,7 +12,7 @@ from pathlib import Path
 
 from torch import nn
 
-from strop._checks import require
+from strop._checks import require, require_distinct
 from strop.evaluate.language import Tick, answer, compared, compared_prose, read_prose, speed
 from strop.records import Record, Run
 from strop.tasks.answers import Reader
@@ -43,6 +43,8 @@ class Suite:
     def __post_init__(self) -> None:
         for name in ("prompts", "questions", "windows"):
             require(getattr(self, name) >= 1, f"{name} must be at least 1", getattr(self, name))
+        for name in ("sizes", "phrasings", "lengths"):
+            require_distinct(name, getattr(self, name))
 
     def passages(self) -> list[Passage]:
         """Return the prompts: a user's own, or passages of the built-in task in the chosen or all test phrasings."""
@@ -100,10 +102,13 @@ def kept(
     """Measure, or read what was measured before under the same config."""
     if run.finished:
         return _measured(run.records())
-    found = measure(model, reader, suite, tick)
-    rows: list[Record] = [{"kind": "answer", **row} for row in found.answers]
-    rows += [{"kind": "prose", "tokens": n, "loss": loss} for n, losses in found.prose.items() for loss in losses]
-    run.finish(config, [*rows, {"kind": "speed", "tokens_a_second": found.speed}])
+    with run.claimed():  # another evaluation may be measuring the same untouched model: wait for it
+        if run.finished:
+            return _measured(run.records())
+        found = measure(model, reader, suite, tick)
+        rows: list[Record] = [{"kind": "answer", **row} for row in found.answers]
+        rows += [{"kind": "prose", "tokens": n, "loss": loss} for n, losses in found.prose.items() for loss in losses]
+        run.finish(config, [*rows, {"kind": "speed", "tokens_a_second": found.speed}])
     return found
 
 

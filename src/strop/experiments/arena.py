@@ -19,15 +19,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from strop._checks import require, require_number
+from strop._checks import require, require_distinct, require_number
 from strop.engine import Engine, Failure
 from strop.experiments.arena_entries import Entry, unfit
 from strop.experiments.arena_runs import BUSY, Job, Shape, Training, Trial, carry_out, model_of, run_of
-from strop.records import Record
+from strop.records import Record, RecordsError
 from strop.tasks.problems import Task, task_by_name
 from strop.tasks.streams import stream
 from strop.train.loop import Budget
@@ -98,6 +99,8 @@ class Arena:
         require(bool(self.rates), "rates must hold one rate or more", "none", "Leave it out for the default")
         for rate in self.rates:
             require_number("rates", rate, above=0)
+        for name in ("rates", "sizes"):
+            require_distinct(name, getattr(self, name) or ())
         for task in self.tasks:
             self._check(task)
 
@@ -107,12 +110,12 @@ class Arena:
         for size in self.test_sizes(task):
             task.sample(1, size, stream("check"))
         for entry in self.entrants():
-            if unfit(entry, task) is None:
+            if unfit(entry, task, self.shape.positions) is None:
                 model_of(Training(name, entry.trained, self.rates[0], 0, self.budget(task), self.shape), entry.tested)
 
     def entrants(self) -> list[Entry]:
         """The entrants in order."""
-        return [Entry.of(text) for text in dict.fromkeys(self.entries)]
+        return list(dict.fromkeys(Entry.of(text) for text in self.entries))
 
     def test_sizes(self, task: Task) -> tuple[int, ...]:
         """Sizes at which a task is tested."""
@@ -128,7 +131,7 @@ class Arena:
         """Every task with every entrant that fits it."""
         for task in dict.fromkeys(self.tasks):
             for entry in self.entrants():
-                if unfit(entry, task_by_name(task)) is None:
+                if unfit(entry, task_by_name(task), self.shape.positions) is None:
                     yield task, entry
 
     def training(self, task: str, entry: Entry, rate: float, seed: int) -> Training:
@@ -223,6 +226,8 @@ def _map(phase: str, configs: list[Training | Trial], root: str, engine: Engine,
                 given -= 1
             elif isinstance(result, Failure):
                 failed[_name(job.config)] = str(result)
+                with suppress(RecordsError):  # a full disk is told already
+                    run_of(job.config, root).fail(str(result))  # again, since a worker that died could not
             else:
                 done += 1
             watch(Progress(phase, len(todo), done, len(failed), given - done - len(failed)))

@@ -98,7 +98,7 @@ def score(task: str, accuracy: Mapping[str, Curves]) -> list[float]:
     beyond = task_by_name(task).train_sizes[1]
     curves = [values for split in accuracy.values() for size, values in split.items() if size > beyond]
     curves = curves or [values for split in accuracy.values() for values in split.values()]
-    return [statistics.fmean(seed) for seed in zip(*curves, strict=False)]
+    return [statistics.fmean(seed) for seed in zip(*curves, strict=True)]
 
 
 def holm(p: Sequence[float]) -> list[float]:

@@ -28,6 +28,9 @@ ALIASES = {
 }
 """What is meant for models trained with softmax, or is a no-op at training sizes as the library's default has it."""
 
+OWN_SETTING = ("top_k",)
+"""Aliases that stand for one normaliser, so that they hold on either side of > as well."""
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -42,6 +45,8 @@ class Entry:
         """Read an entrant; unknown names and settings are refused here, before any run."""
         name = re.sub(r"\s+", "", text)
         trained, _, tested = ALIASES.get(name, name).partition(">")
+        if ">" in name:  # within a pair a name is a normaliser, but for one whose default does nothing here
+            trained, tested = (ALIASES[part] if part in OWN_SETTING else part for part in (trained, tested))
         entry = cls(name, trained, tested or trained)
         for spec in (entry.trained, entry.tested):
             build(spec, Place(heads=2, head_dim=8, length=16))
@@ -84,13 +89,14 @@ def build(spec: str, place: Place) -> Normaliser:
     return by_name(name, **{**known, **settings})
 
 
-def unfit(entry: Entry, task: Task) -> str | None:
+def unfit(entry: Entry, task: Task, positions: str) -> str | None:
     """Say why an entrant cannot take part in a task; None when it can."""
-    if task.kind == "sequence":
-        return None
     for spec in (entry.trained, entry.tested):
-        if not build(spec, Place(heads=2, head_dim=8, length=16)).rowwise:
+        rule = build(spec, Place(heads=2, head_dim=8, length=16))
+        if task.kind == "set" and not rule.rowwise:
             return f"{spec} mixes rows or heads, and a set has one row and one head"
+        if task.kind == "sequence" and positions == "alibi" and not rule.additive:
+            return f"{spec} has no logits to which ALiBi could add"
     return None
 
 

@@ -105,16 +105,17 @@ def write_results(arena: Arena, root: str | Path, failed: Mapping[str, str] | No
 
 def pictures(found: Board) -> dict[str, Figure]:
     """Every figure by its file name."""
-    shown = [BASE, *(entry for entry in found.entries if entry != BASE)][:COLOURS]
+    shown = sorted(found.entries, key=lambda entry: entry != BASE)[:COLOURS]
     trained = {title: task_by_name(title.split(",")[0]).train_sizes[1] for title in _panels(found, "accuracy")}
     tasks = [*found.of(control=False), *found.of(control=True)]
     scores = [[_mean(found.score(task, entry)) for task in tasks] for entry in found.entries]
-    return {
-        "accuracy": draw.curves(_panels(found, "accuracy", 100.0), shown, "accuracy, %", trained),
-        "board": draw.heat(found.entries, tasks, scores, "score, %"),
-        "top-weight": draw.curves(_panels(found, "top_weight"), shown, "top weight", trained),
-        "entropy": draw.curves(_panels(found, "entropy"), shown, "entropy, nats", trained),
-    }
+    out = {"board": draw.heat(found.entries, tasks, scores, "score, %")}
+    for name, scale, label in (
+        ("accuracy", 100.0, "accuracy, %"), ("top_weight", 1.0, "top weight"), ("entropy", 1.0, "entropy, nats")
+    ):  # fmt: skip
+        if panels := _panels(found, name, scale):  # weights that do not sum to 1 have no entropy
+            out[name.replace("_", "-")] = draw.curves(panels, shown, label, trained)
+    return out
 
 
 def standing(arena: Arena, found: Board) -> str:
@@ -154,8 +155,10 @@ def _page(arena: Arena, found: Board, drawn: Mapping[str, Figure], failed: Mappi
             section.table(table, sortable=True)
         section = page.section("How sharp attention is")
         section.text(words.SHARPNESS)
-        section.figure(svg["top-weight"], words.TOP_CAPTION, alt="Top weight against size")
-        section.figure(svg["entropy"], words.ENTROPY_CAPTION, alt="Entropy against size")
+        if "top-weight" in svg:
+            section.figure(svg["top-weight"], words.TOP_CAPTION, alt="Top weight against size")
+        if "entropy" in svg:
+            section.figure(svg["entropy"], words.ENTROPY_CAPTION, alt="Entropy against size")
         section = page.section("When not to sharpen")
         section.text(when_not(found))
         section = page.section("What it costs")
@@ -190,7 +193,7 @@ def left_out(arena: Arena) -> list[str]:
     out: dict[str, list[str]] = {}
     for task in arena.tasks:
         for entry in arena.entrants():
-            reason = unfit(entry, task_by_name(task))
+            reason = unfit(entry, task_by_name(task), arena.shape.positions)
             if reason is not None:
                 out.setdefault(reason, []).append(task)
     return [f"Not in {', '.join(tasks)}: {reason}." for reason, tasks in out.items()]

@@ -175,8 +175,10 @@ def trained(trial: Trial, root: str | Path) -> Reader | Decoder:
 
     run = run_of(trial.training, root)
     path = run.folder / WEIGHTS
-    if _checksum(path) != run.records()[0]["weights"]:
-        raise DamagedFileError(f"{path} must hold the weights that were trained, got others. Delete {run.folder}.")
+    if not path.exists() or _checksum(path) != run.records()[0]["weights"]:
+        raise DamagedFileError(
+            f"{path} must hold the weights that were trained, got others or none. Delete {run.folder}."
+        )
     model = model_of(trial.training, trial.normaliser)
     weights = load_file(path)
     if trial.normaliser != trial.training.normaliser:  # parameters of the normaliser trained with have no place here

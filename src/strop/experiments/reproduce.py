@@ -3,9 +3,9 @@
     study = Study(seeds=10)
     records = run(study, root="runs", engine=Local())
 
-Nothing that a rule uses is chosen on a size above 64: fits come from `survey`, whose sets are of the training sizes
-and of the validation sizes 16, 32 and 64. Every phase skips what is finished, so an interrupted study continues where
-it was.
+Nothing that a rule uses is chosen on a size above 64, four times the largest in training: fits come from `survey`,
+whose sets are of the training sizes and of the validation sizes 16, 32 and 64. Every phase skips what is finished, so
+an interrupted study continues where it was.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from strop._checks import require, require_distinct
 from strop.engine import Engine, Failure
 from strop.evaluate.refit import fit_gamma, fit_polynomial, least
 from strop.evaluate.rules import Fitted
@@ -24,7 +25,7 @@ from strop.experiments.meter import watched
 from strop.experiments.reproduce_jobs import Job, ModelRef
 from strop.experiments.reproduce_settings import DEFAULT, SETTINGS, SIZES
 from strop.models.bundled import bundled
-from strop.records import Record, RecordsError, StropError
+from strop.records import Record, StropError
 from strop.tasks.max_retrieval import MaxRetrieval
 from strop.train.trainer import TrainConfig
 
@@ -62,8 +63,15 @@ class Study:
         if not self.settings or (unknown := [name for name in self.settings if name not in SETTINGS]):
             got = ", ".join(unknown) if self.settings else "none"
             raise ValueError(f"settings must be known, got {got}. Known: {', '.join(SETTINGS)}.")
+        require_distinct("settings", self.settings)
+        require_distinct("sizes", self.sizes)
         if self.bundled and (self.steps, self.train_sizes, self.classes) != (None, None, None):
             raise ValueError("steps, train_sizes and classes must be left out with bundled models, which are trained.")
+
+    @property
+    def trained(self) -> int:
+        """The largest size in training."""
+        return self.train(self.settings[0], 0).sizes[1]
 
     def train(self, setting: str, seed: int) -> TrainConfig:
         """The training run of one seed of a setting."""
@@ -85,22 +93,22 @@ def run(study: Study, root: str | Path, engine: Engine, phase: Phase | None = No
     models = _bundled_models(study) if study.bundled else _train(study, str(root), engine, show)
     todo = [Job(str(root), model, sets=study.survey_sets) for model in models]
     surveys = [row for rows in _map(jobs.run_survey, todo, engine, show, "surveying") for row in rows]
-    fitted = fit(surveys)
+    fitted = fit(surveys, study.trained)
     todo = [Job(str(root), m, sizes=study.sizes, sets=study.sets, fitted=fitted[m.setting, m.kind]) for m in models]
     evaluations = _map(jobs.run_evaluate, todo, engine, show, "evaluating")
     fits = [_fit_record(*key, value) for key, value in fitted.items()]
     return [*fits, *surveys, *(row for rows in evaluations for row in rows)], models
 
 
-def fit(surveys: Iterable[Record]) -> dict[tuple[str, str], Fitted]:
+def fit(surveys: Iterable[Record], trained: int) -> dict[tuple[str, str], Fitted]:
     """The numbers of the rules, for each setting and kind of weights, pooled over seeds."""
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in surveys:
         groups.setdefault((str(record["setting"]), str(record["weights"])), []).append(record)
-    return {key: _fit(rows) for key, rows in groups.items()}
+    return {key: _fit(rows, trained) for key, rows in groups.items()}
 
 
-def _fit(rows: Sequence[Record]) -> Fitted:
+def _fit(rows: Sequence[Record], trained: int) -> Fitted:
     examples: list[dict[str, Any]] = [dict(row) for row in rows if row["what"] == "example"]
     entropy: list[Any] = [row["value"] for row in rows if row["what"] == "train entropy"]
     grid: dict[int, dict[float, list[Any]]] = {}
@@ -112,12 +120,13 @@ def _fit(rows: Sequence[Record]) -> Fitted:
     return Fitted(
         refit=fit_polynomial([e["entropy"] for e in examples], [e["beta"] for e in examples]),
         train_entropy=sum(entropy) / len(entropy),
-        gamma=fit_gamma(best),
+        gamma=fit_gamma(best, trained),
+        trained=trained,
     )
 
 
 def _fit_record(setting: str, weights: str, fitted: Fitted) -> Record:
-    out: Record = {"setting": setting, "weights": weights, "what": "fit"}
+    out: Record = {"setting": setting, "weights": weights, "what": "fit", "trained": fitted.trained}
     out |= {"train entropy": fitted.train_entropy, "gamma": fitted.gamma}
     return out | {f"refit H^{len(fitted.refit) - 1 - i}": c for i, c in enumerate(fitted.refit)}
 
@@ -137,8 +146,8 @@ def _bundled_models(study: Study) -> list[ModelRef]:
     out = []
     for name in study.settings:
         paths = bundled(name)[: study.seeds]
-        if len(paths) < study.seeds:
-            raise RecordsError(f"{name} must have {study.seeds} bundled models, got {len(paths)}. Ask for fewer seeds.")
+        remedy = "Ask for fewer seeds" if paths else "Leave out --quick, which trains them"
+        require(len(paths) == study.seeds, f"{name} must have {study.seeds} bundled models", len(paths), remedy)
         out += [
             ModelRef(name, kind, study.train(name, seed), str(path))
             for seed, path in enumerate(paths)

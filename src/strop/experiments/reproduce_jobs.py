@@ -32,7 +32,8 @@ FINE = tuple(round(2 ** (i / 4), 6) for i in range(-4, 25))
 """Constant inverse temperatures for the fits, ½ to 64, four to the octave."""
 BETAS = tuple(round(2 ** (i / 2), 6) for i in range(13))
 """Constant inverse temperatures for the hindsight, 1 to 64, two to the octave."""
-VALIDATION = (16, 32, 64)
+VALIDATION = (1, 2, 4)
+"""Sizes on which rules are fitted and chosen, in multiples of the largest in training."""
 ORDER_SETS = 20_000
 
 
@@ -65,7 +66,7 @@ class SurveyConfig:
     seed: int
     sizes: tuple[int, int]
     sets: int
-    validation: tuple[int, ...] = VALIDATION
+    validation: tuple[int, ...]
     betas: tuple[float, ...] = FINE
 
 
@@ -110,7 +111,8 @@ def run_train(job: Job) -> str:
 def run_survey(job: Job) -> list[Record]:
     """Survey one model on sizes it was trained on, and its losses at the validation sizes."""
     model, ref = _open(job)
-    config = SurveyConfig(digest(model.params.views), ref.train.task, ref.train.seed, ref.train.sizes, job.sets)
+    sizes, validation = ref.train.sizes, tuple(ref.train.sizes[1] * times for times in VALIDATION)
+    config = SurveyConfig(digest(model.params.views), ref.train.task, ref.train.seed, sizes, job.sets, validation)
     return _once(config, job, lambda meter: _survey(model, config))
 
 
@@ -162,7 +164,7 @@ def _survey(model: Frozen, c: SurveyConfig) -> list[Record]:
     out.append({"what": "slope", "value": shape.slope})
     out.append({"what": "offset deviation", "value": shape.deviation})
     out += [{"what": "offset", "class": i, "value": value} for i, value in enumerate(shape.by_class)]
-    every = rules(Fitted(train_entropy=float(entropy.double().mean())))
+    every = rules(Fitted(train_entropy=float(entropy.double().mean()), trained=c.sizes[1]))
     for size in c.validation:
         tally = evaluate(model, c.task, size, each, stream("validation", size, c.seed), every, _grid(c.betas))
         out += [{"what": "validation", "n": size, **row} for row in _rows(tally, c.betas)]

@@ -75,9 +75,9 @@ def settings_table(found: Sequence[Group]) -> Table:
 
 
 def validation_table(found: Sequence[Group]) -> Table:
-    """Every rule at 64 items, on sets of their own, and its largest regret up to 64: what the choice was made by."""
+    """Every rule at the largest validation size, and its largest regret at any: what the choice was made by."""
     tables = {g.name: validation(g) for g in found}
-    last = max(VALIDATION)
+    first, last = (found[0].trained * times for times in (min(VALIDATION), max(VALIDATION)))
     rows = [
         [
             rule,
@@ -88,8 +88,8 @@ def validation_table(found: Sequence[Group]) -> Table:
         for rule, regret in regrets(found).items()
     ]
     heads = [Column(name, f"{name}, {last} items", lambda v: fixed(v, 2)) for name in tables]
-    mean = Column("mean", "mean, 16 to 64 items", lambda v: fixed(v, 2))
-    regret = Column("regret", "largest regret, 16 to 64 items", lambda v: fixed(v, 2))
+    mean = Column("mean", f"mean, {first} to {last} items", lambda v: fixed(v, 2))
+    regret = Column("regret", f"largest regret, {first} to {last} items", lambda v: fixed(v, 2))
     return Table([Column("rule"), *heads, mean, regret], rows, "Validation: accuracy, %, and regret, points")
 
 
@@ -229,9 +229,20 @@ def striking(records: Sequence[Record]) -> str:
     last = max(best.sizes)
     accuracy = {rule: f"{fixed(100 * best.mean(rule, last))} %" for rule in ("softmax", "adaptive", RECOMMENDED)}
     return (
-        f"Trained on at most 16 items, shown {number(last)} ({best.name}): softmax {accuracy['softmax']}, adaptive "
-        f"temperature as published {accuracy['adaptive']}, {RECOMMENDED} held {accuracy[RECOMMENDED]}."
+        f"Trained on at most {best.trained} items, shown {number(last)} ({best.name}): softmax {accuracy['softmax']}, "
+        f"adaptive temperature as published {accuracy['adaptive']}, {RECOMMENDED} held {accuracy[RECOMMENDED]}."
     )
+
+
+def command(study: Study) -> str:
+    """Return the command that makes this study."""
+    usual, flags = (Study.quick(), " --quick") if study.bundled else (Study(), "")
+    for name in ("settings", "seeds", "sets", "sizes", "steps", "train_sizes", "classes"):
+        value = getattr(study, name)
+        if value != getattr(usual, name):
+            text = ",".join(map(str, value)) if isinstance(value, tuple) else value
+            flags += f" --{name.replace('_', '-')} {text}"
+    return f"strop reproduce{flags}"
 
 
 def _best(found: Sequence[Group]) -> Group:
@@ -240,14 +251,18 @@ def _best(found: Sequence[Group]) -> Group:
 
 
 def _page(found: Sequence[Group], drawn: dict[str, Figure], study: Study, origin: Record) -> Page:
-    page = Page("Softmax is not enough: the max-retrieval study", lead=words.LEAD, provenance=origin)
+    page = Page(
+        "Softmax is not enough: the max-retrieval study", lead=words.LEAD.format(study.trained), provenance=origin
+    )
     last, best = max(found[0].sizes), _best(found)
     for rule in ("softmax", "adaptive", RECOMMENDED):
         page.fact(f"{fixed(100 * best.mean(rule, last))} %", f"{rule}, {best.name}, at {number(last)} items")
     svg = {name: figures.svg(figure) for name, figure in drawn.items()}
     section = page.section("Accuracy as sets grow")
-    section.text(words.ACCURACY)
-    section.figure(svg["accuracy"], words.ACCURACY_CAPTION, alt="Accuracy falls as sets grow, for every rule")
+    section.text(words.ACCURACY.format(study.trained, 2 * study.trained, 4 * study.trained))
+    section.figure(
+        svg["accuracy"], words.ACCURACY_CAPTION.format(study.trained), alt="Accuracy falls as sets grow, for every rule"
+    )
     for group in found:
         section.table(accuracy_table(group))
     section = page.section("What was to be shown")
@@ -262,7 +277,7 @@ def _page(found: Sequence[Group], drawn: dict[str, Figure], study: Study, origin
     section.text(words.DISPERSION)
     section.figure(svg["dispersion"], words.DISPERSION_CAPTION, alt="Entropy rises and top weight falls with n")
     section = page.section("Which temperature")
-    section.text(words.RULES)
+    section.text(words.RULES.format(study.trained, 4 * study.trained))
     section.figure(svg["growth"], words.GROWTH_CAPTION, alt="Inverse temperature against set size, by rule")
     section.table(validation_table(found), sortable=True)
     section.figure(svg["refit"], words.REFIT_CAPTION, alt="Best inverse temperature against entropy, with fits")
@@ -273,5 +288,5 @@ def _page(found: Sequence[Group], drawn: dict[str, Figure], study: Study, origin
     section.table(offsets_table(found))
     section = page.section("Where this comes from")
     section.text(words.CERTAINTY)
-    section.code("strop reproduce --quick" if study.bundled else "strop reproduce")
+    section.code(command(study))
     return page

@@ -1,7 +1,7 @@
 """The words of the study's page. Numbers stand in its tables and figures, which the run itself fills."""
 
 LEAD = (
-    "A small attention model learns to name the class of the largest of up to 16 items. Shown more items it fails, "
+    "A small attention model learns to name the class of the largest of up to {} items. Shown more items it fails, "
     "slowly at first. How much of that is softmax growing blunt, how much can a temperature mend, and what is left?"
 )
 
@@ -10,15 +10,15 @@ Every row of a table uses the same frozen weights and the same sets; only the in
 multiplies the attention logits before softmax. `adaptive` is the paper's polynomial of the entropy, `adaptive, held`
 the same without its fall back to 1 above 5.9 nats, `refit` the paper's recipe repeated on our own in-distribution
 data. `train entropy` raises β until a row has the mean entropy that the model had in training, and is what we
-recommend: it needs one number, measured on training sets alone. `log n`, `1 + log` and `power`, (n / 16)^γ, are
-functions of the number of items; γ comes from the best constant β at 32 and 64 items. `calibrated` is the larger of
+recommend: it needs one number, measured on training sets alone. `log n`, `1 + log` and `power`, (n / {0})^γ, are
+functions of the number of items; γ comes from the best constant β at {1} and {2} items. `calibrated` is the larger of
 `adaptive` and `power`. `hard` lets the top logit take all.
 
 Three rows are ceilings that no rule can know how to reach: `oracle weight` gives each set the β ≥ 1 that is best for
 its maximal item, `oracle any` counts a set as right if any β on a grid, or hard attention, makes it right, and the
 best single β per size is chosen with hindsight at that size.
 """
-ACCURACY_CAPTION = "Mean over seeds. Crosses: the paper's numbers. Training sees at most 16 items."
+ACCURACY_CAPTION = "Mean over seeds. Crosses: the paper's numbers. Training sees at most {} items."
 
 STRIPS = """
 The paper's Figure 2, redrawn from our models. Each panel shows 32 sets as rows and, as columns, the 16 items with the
@@ -39,9 +39,9 @@ ours.)
 DISPERSION_CAPTION = "Softmax, means over sets and seeds. Dashed: the law with the first group's measured slope."
 
 RULES = """
-By the same law a model stays as sharp at n items as it was at 16 if β grows in proportion to n, far faster than log
+By the same law a model stays as sharp at n items as it was at {0} if β grows in proportion to n, far faster than log
 n. Whether that helps depends on the order of the logits near the top: sharpening a right order is a gain, sharpening
-a wrong one is none. The recommended rule has the best mean accuracy on sizes up to 64, on sets of their own; by the
+a wrong one is none. The recommended rule has the best mean accuracy on sizes up to {1}, on sets of their own; by the
 largest regret there it would be `1 + log`, and both are shown. No larger size was used to fit anything.
 
 The published polynomial peaks at β = 2.42 and switches itself off above 5.94 nats. The paper's recipe, repeated on our

@@ -10,8 +10,8 @@ Assumptions, each of which makes the bound hold for *any* input of the model:
     norms on q and k        (Qwen 3, Gemma 3) bound ‖q‖ by √d·max|g| directly, whatever Q.
     soft-capping            bounds every logit by the cap: δ ≤ 2·cap.
 
-No bound is given for a layer whose projections or norm are not recognised, or with a position bias added to
-its logits.
+No bound is given for a layer whose projections or norm are not recognised, for cross-attention, or with a position
+bias added to its logits.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ _NORMS_BEFORE = (
     "attn_norm",
     "layernorm_before",
     "pre_attention_layernorm",
-    "self_attn_layer_norm",
 )
+_NORM_OF_OPT = "self_attn_layer_norm"
+"""Before attention where the layer says so; in BART, which says nothing, it comes after."""
 
 
 @torch.no_grad()
@@ -41,9 +42,11 @@ def weight_bound(model: nn.Module, call: Measurement) -> list[float] | None:
     """Return the bound on the spread of each head of one attention module, or None where it is not known."""
     module = model.get_submodule(call.name)
     heads = len(call.numbers["spread"])
-    if call.biased or _scaling_positions(module):
+    if call.biased or call.cross or _scaling_positions(module):
         return None
     q_norm, k_norm = getattr(module, "q_norm", None), getattr(module, "k_norm", None)
+    if any("norm" in name and part not in (q_norm, k_norm) for name, part in module.named_children()):
+        return None  # norms within attention under other names
     if isinstance(q_norm, nn.Module) and isinstance(k_norm, nn.Module):
         bound = _normed_bound(module, q_norm, k_norm, call.scale, heads)
     else:
@@ -59,8 +62,10 @@ def _normed_bound(
     size = getattr(module, "head_dim", None)
     if not isinstance(size, int) or not all("RMSNorm" in type(norm).__name__ for norm in (q_norm, k_norm)):
         return None
-    gains = [float(_gain(norm, size).abs().max()) for norm in (q_norm, k_norm)]
-    return [2 * scale * size * gains[0] * gains[1]] * heads
+    gains = [_gain(norm, size) for norm in (q_norm, k_norm)]
+    if gains[0] is None or gains[1] is None:
+        return None
+    return [2 * scale * size * float(gains[0].abs().max()) * float(gains[1].abs().max())] * heads
 
 
 def _projected_bound(model: nn.Module, module: nn.Module, call: Measurement, heads: int) -> list[float] | None:
@@ -69,6 +74,8 @@ def _projected_bound(model: nn.Module, module: nn.Module, call: Measurement, hea
         return None
     width = weights[0][0].shape[-1]
     gain, shift = _gain(norm, width), getattr(norm, "bias", None)
+    if gain is None:
+        return None
     folded = [_folded(weight, bias, gain, shift) for weight, bias in weights]
     query, key = folded[0], folded[1].repeat_interleave(heads // call.key_heads, 0)
     length = math.sqrt(width + 1)  # √D for the normed input, 1 for the constant that carries the biases
@@ -86,19 +93,27 @@ def _folded(weight: Tensor, bias: Tensor | None, gain: Tensor, shift: Tensor | N
     return torch.cat([weight.double() * gain.double(), constant[..., None]], -1)
 
 
-def _gain(norm: nn.Module, width: int) -> Tensor:
-    """What a norm multiplies by: RMSNorm keeps a vector of ones, so its answer to it is its gain."""
-    if isinstance(norm, nn.LayerNorm):
-        return norm.weight.double()
-    some = next(norm.parameters())
+def _gain(norm: nn.Module, width: int) -> Tensor | None:
+    """What a norm of this width multiplies by: RMSNorm keeps a vector of ones, so its answer to it is its gain."""
+    some = next(norm.parameters(), torch.ones(width))
+    if some.numel() != width:  # of another width: over all heads at once (OLMo 2)
+        return None
+    if _plain(norm):
+        return some.double()
     answer: Tensor = norm(torch.ones(1, width, dtype=some.dtype, device=some.device))
     return answer[0].double()
 
 
+def _plain(norm: object) -> bool:
+    """Whether this is torch's LayerNorm, not one that multiplies by something else (Nemotron's weight + 1)."""
+    return isinstance(norm, nn.LayerNorm) and type(norm).forward is nn.LayerNorm.forward
+
+
 def _norm_before(model: nn.Module, name: str) -> nn.Module | None:
     parent = model.get_submodule(name.rpartition(".")[0])
-    found = [getattr(parent, norm, None) for norm in _NORMS_BEFORE]
-    usable = [norm for norm in found if isinstance(norm, nn.LayerNorm) or "RMSNorm" in type(norm).__name__]
+    names = [*_NORMS_BEFORE, *([_NORM_OF_OPT] if getattr(parent, "do_layer_norm_before", False) is True else [])]
+    found = [getattr(parent, norm, None) for norm in names]
+    usable = [norm for norm in found if _plain(norm) or "RMSNorm" in type(norm).__name__]
     return usable[0] if usable else None
 
 
@@ -112,13 +127,14 @@ def _projections(module: nn.Module, heads: int, key_heads: int) -> tuple[Project
         if isinstance(q, nn.Linear) and isinstance(k, nn.Linear):
             return _by_head(q.weight, q.bias, heads), _by_head(k.weight, k.bias, key_heads)
     packed: Any = getattr(module, "c_attn", None)
-    if packed is not None:  # GPT-2 stores the transpose of a linear layer
-        weight, bias = packed.weight.T.chunk(3), packed.bias.chunk(3)
-        return _by_head(weight[0], bias[0], heads), _by_head(weight[1], bias[1], heads)
+    if packed is not None and packed.weight.shape[1] == 3 * packed.weight.shape[0]:  # GPT-2: a transposed linear layer
+        query, key, _ = packed.weight.T.chunk(3)
+        biases = (None,) * 3 if packed.bias is None else packed.bias.chunk(3)
+        return _by_head(query, biases[0], heads), _by_head(key, biases[1], heads)
     packed = getattr(module, "query_key_value", None)
-    if packed is not None:  # GPT-NeoX: q, k, v of a head lie together
-        weight, bias = packed.weight.unflatten(0, (heads, 3, -1)), packed.bias.unflatten(0, (heads, 3, -1))
-        return (weight[:, 0], bias[:, 0]), (weight[:, 1], bias[:, 1])
+    if isinstance(packed, nn.Linear) and packed.out_features == 3 * packed.in_features and key_heads == heads:
+        weight, bias = _by_head(packed.weight, packed.bias, 3 * heads)  # GPT-NeoX: q, k, v of a head lie together
+        return tuple((weight[i::3], None if bias is None else bias[i::3]) for i in (0, 1))  # type: ignore[return-value]
     return None
 
 

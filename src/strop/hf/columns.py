@@ -44,7 +44,9 @@ def visible_at(call: Call, rows: Tensor, columns: Tensor) -> Tensor:
 def first_keys(call: Call) -> Tensor:
     """Return the first key that anything in each batch entry may see, [B]: past the padding on the left."""
     start = torch.zeros(len(call.query), dtype=torch.long, device=call.query.device)
-    if not isinstance(call.mask, Tensor):
+    if isinstance(call.mask, LazyMask):
+        return start + call.mask.first_keys
+    if call.mask is None:
         return start
     mask = call.mask[(None,) * (4 - call.mask.ndim)]
     keep = mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2

@@ -30,10 +30,11 @@ _UNKNOWN = ("indices", "block_indices", "cache")
 @contextmanager
 def switched(models: Iterable[nn.Module]) -> Iterator[None]:
     """Make every given transformers model call our attention for the length of the block."""
-    _register()
-    taken = []
+    taken, named = [], [pair for model in models for pair in _names(model)]
+    if named:  # torch's own modules do without transformers
+        _register()
     try:
-        for config, name in (pair for model in models for pair in _names(model)):
+        for config, name in named:
             _take(config, name)
             taken.append(config)
         yield

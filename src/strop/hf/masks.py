@@ -17,13 +17,18 @@ From LAZY_FROM elements on, any mask is handed over as a `LazyMask`, which build
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 LAZY_FROM = 1 << 22
 """Mask elements (query rows × keys) from which a mask is built lazily."""
+
+PLACES = 64
+"""Rows, evenly spaced, that are asked for their first key: closer together than the windows of models are wide."""
 
 CHUNK = 32
 """Rows, out of those asked for, that are built at a time."""
@@ -36,6 +41,31 @@ class LazyMask:
         self._build = build
         self.shape = (1, 1, n_q, n_k)
         self.ndim = 4
+
+    @cached_property
+    def first_keys(self) -> Tensor:
+        """The first key that any of PLACES rows may see, [B]: past the padding on the left."""
+        rows = torch.linspace(0, self.shape[-2] - 1, PLACES).long().tolist()
+        seen = torch.cat([self.rows(row, row + 1) for row in rows], -2).flatten(1, -2).any(1)
+        return seen.long().argmax(-1)
+
+    @cached_property
+    def _whole(self) -> Tensor:
+        return self.rows(0, self.shape[-2])
+
+    def __getattr__(self, name: str) -> Any:
+        """A model that computes with its mask (Doge) gets all of it."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._whole, name)
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return self._whole[index]
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        args, kwargs = tree_map_only(cls, lambda mask: mask._whole, (tuple(args), kwargs or {}))
+        return function(*args, **kwargs)
 
     def rows(self, start: int, stop: int) -> Tensor:
         """Return rows start..stop−1, True = may look."""
@@ -72,6 +102,13 @@ def joined(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
     if mask.dtype == torch.bool:
         return torch.where(mask, bias, -torch.inf)
     return mask + bias
+
+
+def adds(mask: Tensor | LazyMask | None) -> bool:
+    """Whether a mask adds something to visible logits, as a position bias does."""
+    if not isinstance(mask, Tensor) or not mask.is_floating_point():
+        return False
+    return bool(((mask != 0) & (mask > torch.finfo(mask.dtype).min / 2)).any())
 
 
 def mask_rows(mask: Tensor | LazyMask | None, causal: bool, rows: Tensor, n_k: int) -> Tensor | None:

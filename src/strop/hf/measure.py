@@ -26,6 +26,7 @@ ROWS = 256
 RECENT = 16
 
 
+@torch.no_grad()
 def measure(call: Call) -> dict[str, Tensor]:
     """Return each quantity as [H], averaged over batch and rows."""
     rows = last_rows(call.query.shape[-2]).to(call.query.device)

@@ -69,7 +69,8 @@ class _OurAttention(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         if func is F.scaled_dot_product_attention:
             self.last = _call(*args, **kwargs)
-            return attend(self.module, self.last).reshape(*args[0].shape[:-1], -1)
+            out, query = attend(self.module, self.last), args[0] if args else kwargs["query"]
+            return out.reshape(*query.shape[:-1], out.shape[-1])
         if func is _MULTI_HEAD:
             return self._multi_head(*args, **kwargs)
         return func(*args, **kwargs)

@@ -10,18 +10,23 @@ error; inside `sharpened` they are the sharpened model's, and the statistics tho
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor, nn
 
 from strop.hf.calls import Call
 from strop.hf.frames import Frame
+from strop.hf.masks import adds
 from strop.hf.measure import measure
 from strop.hf.patch import patched
 from strop.hf.sites import sites
 from strop.records import Record
+
+_CROSS = re.compile(r"cross|encoder_attn|EncDec|multihead_attn")
+"""Names of modules that look at another text: its length does not tell, where both have the same."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,7 @@ class Measurement:
     scale: float
     softcap: float | None
     biased: bool
+    cross: bool
     key_heads: int
     numbers: dict[str, Tensor]
 
@@ -51,7 +57,9 @@ class Observations:
         """Measure one call; the patch calls this."""
         step = self._steps.get(name, 0)
         self._steps[name] = step + 1
-        facts = (call.query.shape[-2], call.logit_scale, call.softcap, call.bias is not None, call.key.shape[-3])
+        call = replace(call, cross=call.cross or _CROSS.search(name.rpartition(".")[2]) is not None)
+        biased = call.bias is not None or adds(call.mask)
+        facts = (call.query.shape[-2], call.logit_scale, call.softcap, biased, call.cross, call.key.shape[-3])
         self.calls.append(Measurement(name, self.layers[name], step, *facts, measure(call)))
 
     def records(self) -> list[Record]:

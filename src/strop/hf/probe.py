@@ -69,9 +69,10 @@ def measure_lengths(
 
 
 def default_lengths(model: nn.Module) -> tuple[int, ...]:
-    """Doublings from 64 or 128 to 2,048, or to the most positions the model has."""
+    """Doublings up to 2,048, or to the most positions the model has, from 128; from 64 or 16 where these are few."""
     most = min(longest(model) or 2048, 2048)
-    return tuple(n for n in (64, 128, 256, 512, 1024, 2048) if n <= most and (n > 64 or most < 1024)) or (most,)
+    least = 128 if most >= 1024 else 64 if most >= 128 else 16
+    return tuple(n for n in (16, 32, 64, 128, 256, 512, 1024, 2048) if least <= n <= most) or (most,)
 
 
 def check_lengths(model: nn.Module, lengths: Sequence[int]) -> tuple[int, ...]:
@@ -79,7 +80,9 @@ def check_lengths(model: nn.Module, lengths: Sequence[int]) -> tuple[int, ...]:
     most = longest(model)
     require(most is None or max(lengths) <= most, f"lengths must be at most the model's {most} positions", max(lengths))
     require(min(lengths) >= 8, "lengths must be at least 8", min(lengths), "Shorter contexts say nothing about growth")
-    return tuple(sorted(set(lengths)))
+    found = tuple(sorted(set(lengths)))
+    require(len(found) > 1, "lengths must be two or more", found, "One length says nothing about growth")
+    return found
 
 
 def text_inputs(
@@ -100,25 +103,35 @@ def probe(
     done: Callable[[int], None] = lambda n: None,
 ) -> Probed:
     """Measure a model on inputs of several lengths. With `root` and `config`, keep records there and resume."""
-    run = records.Run.of(config, "probe", root=root) if config is not None and root is not None else None
-    kept = None if run is None else run.folder / "partial.jsonl"
-    known = records.read(kept, torn="drop") if kept is not None and kept.exists() else []
+    if config is None or root is None:
+        return _probed(measure_lengths(model, inputs, done=lambda n, rows: done(n)), name or type(model).__name__)
+    run = records.Run.of(config, "probe", root=root)
+    with run.claimed():  # a second probe of the same waits, and finds everything done
+        rows = _resumed(model, inputs, run.folder / "partial.jsonl", done)
+        if not run.finished:  # what was measured before keeps its provenance
+            run.finish(config, rows)
+    return replace(_probed(rows, name or type(model).__name__), folder=run.folder, config=config)
+
+
+def _resumed(
+    model: nn.Module, inputs: Mapping[int, Mapping[str, Tensor]], path: Path, done: Callable[[int], None]
+) -> list[Record]:
+    """Measure the lengths that the file does not hold yet, and write it anew, whole, after each."""
+    kept = records.read(path) if path.exists() else []
 
     def finished(n: int, rows: list[Record]) -> None:
-        if kept is not None:
-            records.append(kept, rows)
+        kept.extend(rows)
+        records.write(path, kept)
         done(n)
 
-    for n in {int(str(record["n"])) for record in known}:
+    for n in {int(str(record["n"])) for record in kept}:
         done(n)
-    if run is not None:
-        run.begin(config)
-    rows = measure_lengths(model, inputs, known, finished)
+    return measure_lengths(model, inputs, tuple(kept), finished)
+
+
+def _probed(rows: list[Record], name: str) -> Probed:
     heads = summarise(rows)
-    if run is not None:
-        run.finish(config, rows)
-    said = sentence(name or type(model).__name__, heads)
-    return Probed(rows, heads, said, None if run is None else run.folder, config)
+    return Probed(rows, heads, sentence(name, heads))
 
 
 @torch.inference_mode()

@@ -26,16 +26,21 @@ _FRAMEWORK = ("transformers.modeling_utils", "transformers.generation.utils")
 
 @dataclass(frozen=True)
 class Sites:
-    """The attention modules of a model: name → module, split by how they are reached."""
+    """The attention modules of a model by name, in the order of `named_modules`, and how each is reached."""
 
-    by_interface: dict[str, nn.Module]
-    by_torch: dict[str, nn.Module]
+    all: dict[str, nn.Module]
+    through_torch: frozenset[str]
     model: str
 
     @property
-    def all(self) -> dict[str, nn.Module]:
-        """All of them, in the order of `named_modules`."""
-        return self.by_interface | self.by_torch
+    def by_interface(self) -> dict[str, nn.Module]:
+        """Those that are reached through transformers."""
+        return {name: module for name, module in self.all.items() if name not in self.through_torch}
+
+    @property
+    def by_torch(self) -> dict[str, nn.Module]:
+        """Those that are reached through torch's own function."""
+        return {name: module for name, module in self.all.items() if name in self.through_torch}
 
     def chosen(self, layers: Sequence[int | str] | None) -> dict[str, nn.Module]:
         """Return the sites that `layers` means, or raise naming the one that means nothing."""
@@ -59,10 +64,9 @@ class Sites:
 def sites(model: nn.Module) -> Sites:
     """Find the attention modules of a model, or raise naming a model that has none that can be reached."""
     require(isinstance(model, nn.Module), "model must be a torch.nn.Module", type(model).__name__, error=TypeError)
-    modules = dict(model.named_modules())
-    by_interface = {name: m for name, m in modules.items() if "ALL_ATTENTION_FUNCTIONS" in _mentioned(type(m))}
-    by_torch = {name: m for name, m in modules.items() if name not in by_interface and _calls_torch(m)}
-    found = Sites(by_interface, by_torch, type(model).__name__)
+    how = {name: (module, _way(module)) for name, module in model.named_modules()}
+    reached = {name: module for name, (module, way) in how.items() if way is not None}
+    found = Sites(reached, frozenset(name for name in reached if how[name][1] == "torch"), type(model).__name__)
     require(
         bool(found.all),
         "model must call transformers' attention interface or torch's scaled_dot_product_attention",
@@ -81,6 +85,13 @@ def owners(model: nn.Module) -> list[nn.Module]:
             found.append(module)
             inside |= {id(part) for part in module.modules()}
     return found
+
+
+def _way(module: nn.Module) -> str | None:
+    """How a module's attention is reached, if it has any."""
+    if "ALL_ATTENTION_FUNCTIONS" in _mentioned(type(module)):
+        return "transformers"
+    return "torch" if _calls_torch(module) else None
 
 
 def _calls_torch(module: nn.Module) -> bool:

@@ -126,15 +126,9 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def fingerprint(source: Source) -> str:
-    """Return a short checksum of a local model (names, sizes, first and last megabytes), or the hub name itself."""
+def fingerprint(source: Source, commit: str | None = None) -> str:
+    """Return a short checksum of a local model's files, or the hub name with the commit that was loaded."""
     if not source.local:
-        return source.place
-    digest = hashlib.sha256()
-    for path in sorted(file for file in Path(source.place).iterdir() if file.is_file()):
-        digest.update(f"{path.name} {path.stat().st_size}".encode())
-        with open(path, "rb") as file:
-            digest.update(file.read(1 << 20))
-            file.seek(max(0, path.stat().st_size - (1 << 20)))
-            digest.update(file.read())
-    return digest.hexdigest()[:16]
+        return source.place if commit is None else f"{source.place}@{commit}"
+    files = sorted(file for file in Path(source.place).iterdir() if file.is_file())
+    return hashlib.sha256("".join(f"{file.name} {sha256(file)}\n" for file in files).encode()).hexdigest()[:16]

@@ -72,6 +72,11 @@ def sentence(model: str, heads: Sequence[Record]) -> str:
         f"{count['sharp']} keep their sharpness, {count['local']} look at their neighbours and {count['sink']} rest "
         "on the first token."
     )
+    if all(math.isnan(_number(head, "slope")) for head in heads):
+        return (
+            f"{model} was measured at one length, {n:,} tokens, which says nothing about growth: {count['local']} of "
+            f"its {len(heads)} heads look at their neighbours and {count['sink']} rest on the first token."
+        )
     if not falling:
         return f"None of {model}'s {len(heads)} heads goes blunt up to {n:,} tokens: {rest}"
     typical = sorted(_number(head, "slope") for head in falling)[len(falling) // 2]

@@ -16,7 +16,7 @@ from strop.tasks.counting import Counting
 from strop.tasks.maximum import Maximum
 from strop.tasks.passages import Passage, TextTask, read_jsonl, sample
 from strop.tasks.passkey import Passkey
-from strop.tasks.prose import SPLITS, Split
+from strop.tasks.prose import SPLITS, Split, checksum
 from strop.tasks.recall import Recall
 from strop.tasks.variables import Variables
 
@@ -50,6 +50,11 @@ def drawn(
         for phrasing in phrasings
         for passage in sample(task, count, size, [phrasing], generator, questions)
     ]
+
+
+def own_checksum(path: str) -> str:
+    """Return a checksum of a user's prompts, whatever their file is called."""
+    return checksum(repr(read_jsonl(Path(path))))
 
 
 def own(path: str, seed: int) -> tuple[list[Passage], list[Passage], list[Passage]]:

@@ -98,9 +98,10 @@ def seen(task: TextTask) -> tuple[str, ...]:
 
 def read_jsonl(path: Path) -> list[Passage]:
     """Read a user's task: a line {"prompt": …, "answer": …} each, with an optional "size" and "context" before it."""
-    lines = [line for line in read_utf8(path).splitlines() if line.strip()]
-    require(bool(lines), f"{path} must hold prompts", "an empty file")
-    return [_passage(line, f"{path.name} line {i + 1}") for i, line in enumerate(lines)]
+    lines = enumerate(read_utf8(path).split("\n"), 1)  # not splitlines, which also cuts at marks that JSON leaves alone
+    passages = [_passage(line, f"{path.name} line {i}") for i, line in lines if line.strip()]
+    require(bool(passages), f"{path} must hold prompts", "an empty file")
+    return passages
 
 
 def read_utf8(path: Path) -> str:

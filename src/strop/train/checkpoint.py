@@ -43,10 +43,12 @@ def load(path: Path, config: object | None = None) -> tuple[dict[str, Tensor], d
     except FileNotFoundError as error:
         raise RecordsError(f"{path} must exist, got nothing there. Check the path, or train first.") from error
     except (SafetensorError, OSError) as error:
-        reason = f"{path} must be a whole safetensors file, got: {error}. Delete it and run again."
+        reason = f"{path} must be a whole safetensors file, got: {error}. Delete the folder of its run and run again."
         raise DamagedFileError(reason) from error
     if metadata.get("sha256") != digest(tensors):
-        reason = "must hold what was written, got tensors with another checksum. Delete it and run again."
+        reason = (
+            "must hold what was written, got tensors with another checksum. Delete the folder of its run and run again."
+        )
         raise DamagedFileError(f"{path} {reason}")
     if config is not None and metadata.get("config") != canonical(config):
         raise RecordsError(f"{path} must belong to this config, got one made by another. Choose another folder.")

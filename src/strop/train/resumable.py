@@ -8,7 +8,8 @@ from pathlib import Path
 
 import torch
 
-from strop.records import Record, Run
+from strop._checks import require
+from strop.records import Record, RecordsError, Run
 from strop.train.checkpoint import load_trainer, save_trainer, save_weights
 from strop.train.trainer import LOG_EVERY, Progress, TrainConfig, Trainer
 
@@ -32,6 +33,10 @@ def train(config: TrainConfig, run: Run, every: int = 5_000, tick: Progress | No
     weights = run.folder / WEIGHTS
     if run.finished:
         run.records()  # raises if the folder was tampered with
+        remedy = f"Delete {run.folder} and run again"
+        require(
+            weights.exists(), f"{run.folder} must hold {WEIGHTS}", "a finished run without it", remedy, RecordsError
+        )
         return weights
     run.begin(config)
     state = run.folder / STATE
