@@ -89,6 +89,26 @@ def test_own_prompts_are_tested_on_a_fifth_that_calibration_did_not_see(folder: 
     assert [row["tokens"] for row in found["prose"]] == [64]  # the lengths that were asked for
 
 
+def test_own_prompts_are_evaluated_on_that_fifth_whatever_their_file_is_called(
+    folder: Path, tmp_path: Path, data: Path
+):
+    edge, runs = tmp_path / "edge.safetensors", ("--runs", tmp_path)
+    small = ("--steps", "1", "--lengths", "64", "--guard", "none", "--test-prompts", "0", "--seed", "3")
+    invoke("calibrate", folder, "--task", "jsonl", "--data", data, *small, "--out", edge, *runs)
+    copy, other = tmp_path / "copy.jsonl", tmp_path / "other.jsonl"
+    copy.write_text(data.read_text())
+    other.write_text(data.read_text().replace("code", "number"))
+    prompts = []
+    for path, words in ((copy, "measured on the fifth kept for testing"), (other, "would flatter it")):
+        more = ("--edge", edge, "--data", path, "--lengths", "64", "--windows", "1", *runs, "--json")
+        result = CliRunner().invoke(strop, [str(word) for word in ("evaluate", folder, *more)])
+        assert result.exit_code == 0, result.output
+        assert words in result.stderr
+        found = json.loads(result.stdout)
+        prompts.append([row["prompts"] for row in found["answers"]])
+    assert prompts == [[2], [10]]
+
+
 def test_an_interrupted_test_does_not_cost_the_calibration(folder: Path, tmp_path: Path, monkeypatch):
     def interrupted(*_):
         raise ValueError("stopped")
@@ -104,14 +124,17 @@ def test_an_interrupted_test_does_not_cost_the_calibration(folder: Path, tmp_pat
     assert Edge.load(tmp_path / "edge").made["progress"]["step"] == 4
 
 
-def test_the_test_stays_within_what_the_task_and_the_model_have(tmp_path: Path):
+def test_the_test_stays_within_what_the_task_and_the_model_have(capsys):
     from strop.calibrate.recipe import Recipe
     from strop.cli.calibrate import _suite
     from strop.cli.language import readable
 
     assert _suite(Recipe(task="variables", sizes=(8, 300)), 8).sizes == (300,)
     assert _suite(Recipe(task="variables", sizes=(8, 30)), 8).sizes == (30, 60)
+    assert readable((256, 1024), tiny.model(max_position_embeddings=1024)) == (256, 1024)
+    assert capsys.readouterr().err == ""
     assert readable((256, 1024), tiny.model(max_position_embeddings=512)) == (256,)
+    assert "The model has 512 positions: prose is read at 256 tokens." in capsys.readouterr().err
     assert readable((256, 1024), tiny.model(max_position_embeddings=64)) == (64,)
 
 
@@ -136,6 +159,12 @@ def test_bad_input_is_one_line(folder: Path, tmp_path: Path):
         (("calibrate", folder, "--guard", "countin"), "Did you mean 'counting'"),
         (("calibrate", folder, "--task", "jsonl"), "--data must come with --task jsonl"),
         (("calibrate", folder, "--task", "jsonl", "--data", tmp_path / "no"), "must exist"),
+        (("calibrate", folder, "--form", "hold", "--budget", "0.1"), "--budget must be left out with --form hold"),
+        (
+            ("evaluate", folder, "--edge", "e", "--data", "d", "--prompts", "9", "--sizes", "4"),
+            "--sizes, --prompts must be left out with --data",
+        ),
+        (("evaluate", folder, "--edge", "e", "--sizes", "4,4"), "sizes must not repeat"),
         (("evaluate", folder, "--edge", tmp_path / "no"), "must be an edge, got no such file"),
     ):
         result = CliRunner().invoke(strop, [str(word) for word in words])

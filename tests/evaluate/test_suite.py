@@ -1,4 +1,7 @@
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 import torch
@@ -27,6 +30,25 @@ def test_a_measurement_is_kept_and_read_back(tmp_path: Path):
     first = kept(run, config, model, reader, SMALL)
     again = kept(run, config, None, reader, SMALL)  # type: ignore[arg-type]  # the model is not asked
     assert again == first
+
+
+def test_what_another_process_measures_is_waited_for_and_not_measured_again(tmp_path: Path):
+    model, reader, config = tiny.model(), tiny.reader(), {"suite": SMALL}
+    run, other = Run.of(config, "evaluate", tmp_path), Run.of(config, "evaluate", tmp_path / "other")
+    found = kept(other, config, model, reader, SMALL)
+    with ThreadPoolExecutor(1) as pool:
+        with run.claimed():
+            second = pool.submit(kept, run, config, None, reader, SMALL)  # type: ignore[arg-type]  # it is not asked
+            with pytest.raises(TimeoutError):
+                second.result(timeout=0.3)
+            copytree(other.folder, run.folder, dirs_exist_ok=True)
+        assert second.result(timeout=60) == found
+
+
+def test_a_suite_asks_nothing_twice():
+    for changes in ({"sizes": (2, 2)}, {"phrasings": ("code", "code")}, {"lengths": (24, 24)}):
+        with pytest.raises(ValueError, match="must not repeat, got"):
+            replace(SMALL, **changes)
 
 
 def test_gains_and_losses_are_counted():

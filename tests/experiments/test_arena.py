@@ -297,3 +297,39 @@ def test_an_empty_arena_has_a_page_too(tmp_path):
     found, page = write_results(SMALL, tmp_path)
     assert standing(SMALL, found) == "0 of 24 models tested."
     assert "0 of 24 models tested." in page.read_text()
+
+
+def test_entrants_written_twice_are_one():
+    assert [entry.name for entry in replace(SMALL, entries=("top_k(k=2)", "top_k(k= 2)")).entrants()] == ["top_k(k=2)"]
+
+
+def test_a_name_whose_default_does_nothing_here_is_short_on_either_side():
+    assert Entry.of("softmax>top_k") == Entry("softmax>top_k", "softmax", "top_k(k=4)")
+    assert Entry.of("top_k>hard") == Entry("top_k>hard", "top_k(k=4)", "hard")
+    assert Entry.of("softmax>adaptive").tested == "adaptive"
+
+
+def test_an_entrant_without_logits_is_left_out_of_alibi():
+    arena = replace(SMALL, entries=("softmax", "linear"), shape=replace(SMALL.shape, positions="alibi"))
+    assert ("recall", "linear") not in {(task, entry.name) for task, entry in arena.pairs()}
+    assert ("average", "softmax") in {(task, entry.name) for task, entry in arena.pairs()}
+    assert any("has no logits to which ALiBi could add" in line for line in left_out(arena))
+    assert ("recall", "linear") in {(t, e.name) for t, e in replace(SMALL, entries=("linear",)).pairs()}
+
+
+def test_a_board_without_entropies_or_softmax_has_a_page(tmp_path):
+    arena = replace(SMALL, tasks=("average",), entries=("sigmoid",), seeds=1, rates=(1e-3,))
+    assert run(arena, tmp_path, Serial()) == {}
+    _, page = write_results(arena, tmp_path)
+    assert "Accuracy against size" in page.read_text()
+    assert not (tmp_path / "arena" / "figures" / "entropy.png").exists()
+
+
+def test_lost_weights_are_told_with_the_folder_to_delete(tmp_path):
+    arena = replace(SMALL, tasks=("average",), entries=("softmax",), seeds=1, rates=(1e-3,))
+    assert run(arena, tmp_path, Serial()) == {}
+    trial = arena.trial("average", Entry.of("softmax"), 1e-3, 0)
+    folder = run_of(trial.training, tmp_path).folder
+    (folder / "weights.safetensors").unlink()
+    with pytest.raises(DamagedFileError, match=f"got others or none. Delete {folder}"):
+        trained(trial, tmp_path)

@@ -96,6 +96,8 @@ def test_an_arena_that_loses_a_worker_tells_it_and_keeps_the_rest(tmp_path, undi
     output, _ = arena.communicate(timeout=120)
     assert arena.returncode == 1, output
     assert "WorkerDied: the worker process was ended by SIGKILL" in output
+    (note,) = tmp_path.rglob("failed.json")  # so that --show tells it, too
+    assert "ended by SIGKILL" in note.read_text()
     completed(tmp_path, undisturbed, finished(tmp_path))
 
 

@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from strop.engine import Serial
 from strop.experiments import reproduce_jobs as jobs
 from strop.experiments.reproduce import Study, fit, run
-from strop.experiments.reproduce_report import accuracy_table, write_results
+from strop.experiments.reproduce_report import accuracy_table, command, validation_table, write_results
 from strop.experiments.reproduce_settings import PUBLISHED, SETTINGS, SIZES
 from strop.experiments.reproduce_tables import HINDSIGHT, RECOMMENDED, claims, distance, groups, paired_p
 from strop.records import DamagedFileError, StropError, read
@@ -122,6 +123,8 @@ def test_paired_p_is_scipys():
     assert paired_p(a, b) == pytest.approx(ttest_rel(a, b).pvalue)
     assert paired_p([1.0], [0.0]) is None
     assert paired_p([1.0, 0.5], [1.0, 0.5]) == 1.0
+    assert paired_p([0.9, 0.9], [1.0, 1.0]) is None  # two seeds that miss the same prove nothing
+    assert paired_p([0.1 + 0.2, 0.6], [0.2, 0.5]) is None  # nor do they after rounding
 
 
 def test_claims_are_judged_by_numbers(finished):
@@ -130,6 +133,9 @@ def test_claims_are_judged_by_numbers(finished):
     assert distance(found[0]) is None  # two sizes are not the published row
     judged = {claim.text.split(": ")[1]: claim.holds for claim in claims(found[:1])}
     assert len(judged) == 4
+    unmeasured = [claim for claim in claims(found[:1]) if claim.evidence == "no such size was measured"]
+    assert [claim.text.split(" from ")[1] for claim in unmeasured] == ["256 items on", "2048 items on"]
+    assert not any(claim.holds for claim in unmeasured)
     raised = [
         {**row, "accuracy": row["accuracy"] + 0.2} if row.get("rule") == RECOMMENDED and "what" not in row else row
         for row in records
@@ -161,3 +167,26 @@ def test_any_number_of_classes(tmp_path):
     study = dataclasses.replace(TINY, classes=3, seeds=1, sizes=(8,), steps=20, survey_sets=500)
     found = groups(run(study, tmp_path, Serial())[0])
     assert 0.1 < found[0].mean("softmax", 8) <= 1
+
+
+def test_another_training_size_reaches_rules_and_words(tmp_path):
+    study = dataclasses.replace(TINY, seeds=1, train_sizes=(2, 8), sizes=(8, 32))
+    records, models = run(study, tmp_path, Serial())
+    group = groups(records)[0]
+    assert group.trained == study.trained == 8
+    assert {row["n"] for row in group.survey if row["what"] == "validation"} == {8, 16, 32}
+    assert group.beta["log n"][32] == pytest.approx([math.log(32) / math.log(8)])
+    assert group.beta["1 + log"][32] == pytest.approx([1 + math.log(4)])
+    assert [column.title for column in validation_table([group]).columns][-2] == "mean, 8 to 32 items"
+    write_results(study, records, models, tmp_path)
+    page = (tmp_path / "reproduce" / "report.html").read_text()
+    assert "Training sees at most 8 items" in page
+    assert "at most 16" not in page
+    assert "--train-sizes 2,8" in page
+
+
+def test_the_command_of_a_study_is_what_made_it():
+    assert command(Study()) == "strop reproduce"
+    assert command(Study.quick()) == "strop reproduce --quick"
+    small = Study(settings=("nearest",), seeds=2, sizes=(16, 64), classes=7)
+    assert command(small) == "strop reproduce --settings nearest --seeds 2 --sizes 16,64 --classes 7"

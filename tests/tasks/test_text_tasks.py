@@ -140,3 +140,13 @@ def test_own_prompts_fall_into_three_parts(tmp_path):
     path.write_text('{"prompt": "a", "answer": "b", "size": "big"}')
     with pytest.raises(ValueError, match=r"own.jsonl line 1 must be"):
         read_jsonl(path)
+
+
+def test_lines_of_prompts_are_those_of_the_file(tmp_path):
+    """JSON leaves marks alone that Python takes for ends of lines, and blank lines count."""
+    path = tmp_path / "own.jsonl"
+    path.write_text('{"prompt": "a\u2028b\u0085c", "answer": "d"}\n', encoding="utf-8")
+    assert read_jsonl(path)[0].questions == (("a\u2028b\u0085c", " d"),)
+    path.write_text('{"prompt": "a", "answer": "b"}\r\n\r\n{}\r\n')
+    with pytest.raises(ValueError, match=r"own.jsonl line 3 must be"):
+        read_jsonl(path)

@@ -4,7 +4,9 @@ import subprocess
 import sys
 import time
 
-from strop.records import Run
+import pytest
+
+from strop.records import RecordsError, Run
 from strop.train.checkpoint import digest, load
 from strop.train.resumable import STATE, WEIGHTS, train
 from strop.train.trainer import TrainConfig
@@ -45,3 +47,11 @@ def test_a_finished_run_is_not_trained_again(tmp_path):
     before = path.stat().st_mtime_ns
     assert train(config, run) == path
     assert path.stat().st_mtime_ns == before
+
+
+def test_a_finished_run_that_lost_its_weights_says_what_to_delete(tmp_path):
+    config = TrainConfig(steps=5, batch=4)
+    run = Run.of(config, "t", tmp_path)
+    train(config, run).unlink()
+    with pytest.raises(RecordsError, match=f"must hold weights.safetensors, .* Delete {run.folder} and run again"):
+        train(config, run)
