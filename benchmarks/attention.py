@@ -32,12 +32,13 @@ def main() -> None:
     if arguments.measure_memory:
         print(memory_of(arguments.measure_memory))
         return
+    from strop.records import write_text
+
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name, measure in (("speed", speed), ("training", training), ("memory", memory), ("import", import_cost)):
         if arguments.only in (None, name):
             results[name] = measure()
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    write_text(RESULTS, json.dumps(results, indent=1) + "\n")
 
 
 def speed() -> list[dict[str, object]]:

@@ -31,6 +31,7 @@ import strop
 from strop.kernels import native
 from strop.kernels.mask import Mask
 from strop.kernels.request import Request
+from strop.records import write_text
 
 RESULTS = Path(__file__).parent / "results" / "native.json"
 PAGE = Path(__file__).parent.parent / "docs" / "native.md"
@@ -219,14 +220,6 @@ def _lines(path: str) -> list[str]:
     return Path(path).read_text().splitlines() if Path(path).exists() else []
 
 
-def save(results: dict[str, object]) -> None:
-    """Write the file whole or not at all."""
-    RESULTS.parent.mkdir(exist_ok=True)
-    new = RESULTS.with_suffix(".new")
-    new.write_text(json.dumps(results, indent=1) + "\n")
-    os.replace(new, RESULTS)
-
-
 def _shown(name: str, value: object) -> str:
     return f"{name}={value:.3g}" if isinstance(value, float) else f"{name}={value}"
 
@@ -253,7 +246,7 @@ def main() -> None:
                 rows.append(row)
             results.setdefault(part, {})[str(threads)] = rows
             results["machine"] = machine()
-            save(results)
+            write_text(RESULTS, json.dumps(results, indent=1) + "\n")
     from native_table import write
 
     write(results, PAGE)

@@ -1,5 +1,6 @@
 """Calibrate a tiny random model in a second, save its edge, load it, and fold it into the weights."""
 
+import tempfile
 from pathlib import Path
 
 import torch
@@ -35,9 +36,10 @@ print(f"validation loss {progress['first_task']:.3f} → {progress['best_task']:
 for row in edge.heads():
     print(f"layer {row['layer']} head {row['head']}: β = {row['beta']:.2f}, {row['done']}")
 
-edge.save("edge.safetensors")
-print(f"{Path('edge.safetensors').stat().st_size} bytes")
-again, ids = Edge.load("edge.safetensors"), torch.randint(60, (1, 20))
+path = Path(tempfile.mkdtemp()) / "edge.safetensors"
+edge.save(path)
+print(f"{path.stat().st_size} bytes")
+again, ids = Edge.load(path), torch.randint(60, (1, 20))
 with again.applied(model):
     patched = model(ids).logits
 print(f"baked = patched to {float((again.bake(model)(ids).logits - patched).abs().max()):.1e}")
