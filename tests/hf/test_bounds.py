@@ -23,6 +23,15 @@ def bounds_and_spreads(family: str, tokens: torch.Tensor) -> list[tuple[list[flo
     return [(weight_bound(model, call), call.numbers["spread_max"].tolist()) for call in seen.calls]
 
 
+def exceeds_nowhere(model: torch.nn.Module) -> None:
+    with observed(model) as seen, torch.no_grad():
+        model(input_ids=families.ids(2, 24))
+    for call in seen.calls:
+        bound = weight_bound(model, call)
+        assert bound is not None
+        assert all(s <= b for s, b in zip(call.numbers["spread_max"].tolist(), bound, strict=True))
+
+
 @pytest.mark.parametrize("family", KNOWN)
 def test_no_measured_spread_exceeds_the_bound(family: str) -> None:
     for seed in range(3):
@@ -71,12 +80,7 @@ def test_a_norms_shift_counts() -> None:
     for block in model.transformer.h:
         torch.nn.init.constant_(block.ln_1.weight, 0.02)
         torch.nn.init.normal_(block.ln_1.bias, std=3.0, generator=generator)
-    with observed(model) as seen, torch.no_grad():
-        model(input_ids=families.ids(2, 24))
-    for call in seen.calls:
-        bound = weight_bound(model, call)
-        assert bound is not None
-        assert all(s <= b for s, b in zip(call.numbers["spread_max"].tolist(), bound, strict=True))
+    exceeds_nowhere(model)
 
 
 def kind(name: str, **changes: object) -> torch.nn.Module:
@@ -114,12 +118,7 @@ def test_no_bound_for_layouts_that_look_like_known_ones(name: str, changes: dict
 
 def test_a_bound_does_not_need_biases() -> None:
     model = families.fresh("gpt_neox", attention_bias=False)
-    with observed(model) as seen, torch.no_grad():
-        model(input_ids=families.ids(2, 24))
-    for call in seen.calls:
-        bound = weight_bound(model, call)
-        assert bound is not None
-        assert all(s <= b for s, b in zip(call.numbers["spread_max"].tolist(), bound, strict=True))
+    exceeds_nowhere(model)
 
 
 def test_a_mask_that_adds_a_bias_takes_the_bound_away() -> None:

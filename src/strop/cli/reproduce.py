@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -37,24 +37,12 @@ _EXAMPLES = options.examples(
 @click.option("--workers", type=click.IntRange(min=1), default=None, help="Processes.  [default: one a core]")
 @options.out("runs", "Folder for runs; the page becomes <out>/reproduce/report.html.")
 @options.json_flag
-def command(
-    quick: bool,
-    settings: str | None,
-    seeds: int,
-    sets: int | None,
-    sizes: tuple[int, ...] | None,
-    steps: int | None,
-    train_sizes: tuple[int, ...] | None,
-    classes: int | None,
-    workers: int | None,
-    out: Path,
-    as_json: bool,
-) -> None:
+def command(workers: int | None, out: Path, as_json: bool, **chosen: Any) -> None:
     """Train the paper's retrievers, evaluate them from 16 to 16,384 items, and write its table and figures.
 
     Interrupt it at any time: the same command continues, and a training run loses at most 5,000 steps.
     """
-    study = _study(quick, settings, seeds, sets, sizes, steps, train_sizes, classes)
+    study = _study(**chosen)
     options.check_folder(out)
     kept(f"finished runs and checkpoints in {out}; the same command continues")
 
