@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,11 @@ def test_own_prompts_are_evaluated_on_that_fifth_whatever_their_file_is_called(
         found = json.loads(result.stdout)
         prompts.append([row["prompts"] for row in found["answers"]])
     assert prompts == [[2], [10]]
+    again = tmp_path / "again.safetensors"
+    replace(Edge.load(edge), made={"recipe": {**Edge.load(edge).made["recipe"], "seed": 4}}).save(again)
+    words = ("evaluate", folder, "--edge", edge, "--against", again, "--data", data, *runs)
+    result = CliRunner().invoke(strop, [str(word) for word in words])
+    assert "both edges must keep the same fifth of these prompts" in result.stderr
 
 
 def test_an_interrupted_test_does_not_cost_the_calibration(folder: Path, tmp_path: Path, monkeypatch):
@@ -153,6 +159,7 @@ def test_text_alone_is_enough(folder: Path, tmp_path: Path, words):
 def test_bad_input_is_one_line(folder: Path, tmp_path: Path):
     for words, message in (
         (("calibrate", folder, "--task", "recal"), "Did you mean 'recall'"),
+        (("calibrate", folder, "--lengths", "64,64"), "lengths must not repeat"),
         (("calibrate", folder, "--sizes", "3"), "--sizes must be the smallest and the largest"),
         (("calibrate", folder, "--form", "none", "--no-outputs"), "form must have numbers to learn"),
         (("calibrate", folder, "--phrasings", "room"), "must not be held out"),

@@ -300,7 +300,11 @@ def test_an_empty_arena_has_a_page_too(tmp_path):
 
 
 def test_entrants_written_twice_are_one():
-    assert [entry.name for entry in replace(SMALL, entries=("top_k(k=2)", "top_k(k= 2)")).entrants()] == ["top_k(k=2)"]
+    def names(*entries):
+        return [entry.name for entry in replace(SMALL, entries=entries).entrants()]
+
+    assert names("top_k(k=2)", "softmax", "top_k(k= 2)") == ["top_k(k=2)", "softmax"]
+    assert names("softmax", "adaptive", "softmax>adaptive", "top_k") == ["softmax", "adaptive", "top_k"]
 
 
 def test_a_name_whose_default_does_nothing_here_is_short_on_either_side():

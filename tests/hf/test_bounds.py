@@ -116,6 +116,22 @@ def test_no_bound_for_layouts_that_look_like_known_ones(name: str, changes: dict
     assert all(weight_bound(model, call) is None for call in seen.calls)
 
 
+@pytest.mark.parametrize("family", ["whisper", "opt"])
+def test_norms_before_attention_under_barts_name(family: str) -> None:
+    made = {
+        "whisper": lambda: families.model("whisper"),
+        "opt": lambda: kind("OPT", ffn_dim=48, word_embed_proj_dim=32),
+    }
+    model = made[family]()
+    with observed(model) as seen, torch.no_grad():
+        model(**families.inputs(family))
+    for call in seen.calls:
+        bound = weight_bound(model, call)
+        assert (bound is None) == call.cross
+        assert bound is None or all(s <= b for s, b in zip(call.numbers["spread_max"].tolist(), bound, strict=True))
+    assert weight_bound(model, seen.calls[0]) is not None
+
+
 def test_a_bound_does_not_need_biases() -> None:
     model = families.fresh("gpt_neox", attention_bias=False)
     exceeds_nowhere(model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import transformers
 from hf import families
 from torch import Tensor, nn
 
@@ -192,5 +193,44 @@ def test_a_model_that_computes_with_its_mask_gets_all_of_it() -> None:
     assert torch.equal(mask[..., :2, :], rows[..., :2, :])
     assert torch.equal(torch.zeros(5, 5).masked_fill(mask, 1.0), rows.float())  # type: ignore[call-overload]
     assert torch.equal(mask.logical_not(), ~rows)
+    assert mask.to("cpu") is mask
+    eager = masks.LazyMask(lambda start, stop: rows[..., start:stop, :], 5, 5, torch.float32)
+    lowest = torch.finfo(torch.float32).min
+    assert torch.equal(torch.zeros(5, 5) + eager, torch.where(rows, 0.0, lowest))  # type: ignore[operator]
     with pytest.raises(AttributeError):
         mask._unknown  # noqa: B018
+
+
+class Named(nn.Module):
+    """Self-attention under a given name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        setattr(self, name, nn.MultiheadAttention(8, 2, batch_first=True))
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = getattr(self, self.name)(x, x, x)[0]
+        return out
+
+
+def test_only_names_of_cross_attention_are_taken_for_it() -> None:
+    for name, wanted in (
+        ("multihead_attn", False),
+        ("across_attn", False),
+        ("crossscale", False),
+        ("cross_attn", True),
+    ):
+        model = Named(name).eval()
+        with observed(model) as seen, torch.no_grad():
+            model(torch.zeros(1, 5, 8))
+        assert [call.cross for call in seen.calls] == [wanted], name
+    layer = nn.TransformerDecoderLayer(8, 2, 8, batch_first=True).eval()
+    with observed(layer) as seen, torch.no_grad():
+        layer(torch.zeros(1, 5, 8), torch.zeros(1, 5, 8))
+    assert {call.name: call.cross for call in seen.calls} == {"self_attn": False, "multihead_attn": True}
+    settings = families.COMMON | {"is_decoder": True, "add_cross_attention": True}
+    model = transformers.BertModel(transformers.BertConfig(**settings)).eval()
+    with observed(model) as seen, torch.no_grad():
+        model(input_ids=families.ids(1, 5), encoder_hidden_states=torch.zeros(1, 5, 32))
+    assert [call.cross for call in seen.calls] == [False, True, False, True]

@@ -133,6 +133,7 @@ def test_models_of_few_positions_have_several_lengths() -> None:
     def of(most: int) -> tuple[int, ...]:
         return default_lengths(families.fresh("llama", max_position_embeddings=most))
 
+    assert of(20) == (10, 20)
     assert of(77) == (16, 32, 64)
     assert of(512) == (64, 128, 256, 512)
     assert of(8192) == (128, 256, 512, 1024, 2048)

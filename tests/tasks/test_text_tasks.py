@@ -147,6 +147,8 @@ def test_lines_of_prompts_are_those_of_the_file(tmp_path):
     path = tmp_path / "own.jsonl"
     path.write_text('{"prompt": "a\u2028b\u0085c", "answer": "d"}\n', encoding="utf-8")
     assert read_jsonl(path)[0].questions == (("a\u2028b\u0085c", " d"),)
+    path.write_text('{"prompt": "a", "answer": "b"}', encoding="utf-8-sig")  # as some editors begin a file
+    assert len(read_jsonl(path)) == 1
     path.write_text('{"prompt": "a", "answer": "b"}\r\n\r\n{}\r\n')
     with pytest.raises(ValueError, match=r"own.jsonl line 3 must be"):
         read_jsonl(path)

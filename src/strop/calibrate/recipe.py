@@ -15,7 +15,7 @@ from itertools import product, zip_longest
 import torch
 from torch import Generator, Tensor, nn
 
-from strop._checks import require
+from strop._checks import require, require_distinct
 from strop.calibrate.guard import Group
 from strop.calibrate.label_free import echoes, tails
 from strop.calibrate.objective import Answers, Batch
@@ -61,6 +61,7 @@ class Recipe:
         require(1 <= low <= high, "sizes must be two bounds, the smaller first", self.sizes)
         counts = (self.questions, self.windows)
         require(min(counts) >= 1, "questions and windows must be at least 1", counts)
+        require_distinct("lengths", self.lengths)
         require(self.task not in self.guard, "guard must name other tasks than the one to learn", self.task)
 
     def batches(self, model: nn.Module, reader: Reader, steps: int) -> list[Batch]:

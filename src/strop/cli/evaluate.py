@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from strop._checks import require
 from strop.cli import options, output
 from strop.cli.group import kept
 from strop.cli.language import model_options, opened, readable, words
@@ -66,8 +67,7 @@ def command(
         options.refuse(OF_BUILT_IN, "--data")
     asked = Suite(**suite | {"phrasings": words(suite["phrasings"])})
     edge, other = Edge.load(path), None if against is None else Edge.load(against)
-    for one in (edge, other):
-        asked = asked if one is None else _not_met(asked, one)
+    asked = _not_met(asked, [edge] if other is None else [edge, other])
     asked.passages()  # a wrong task or size is told before the model is opened
     name, opened_model, reader = opened(model, dtype, trust_remote_code, quiet=as_json)
     asked = replace(asked, lengths=readable(asked.lengths, opened_model))
@@ -76,18 +76,24 @@ def command(
     show(comparison, report, as_json)
 
 
-def _not_met(suite: Suite, edge: Edge) -> Suite:
-    """The suite without the prompts that the edge was calibrated on: of its own file a fifth was kept for testing."""
+def _not_met(suite: Suite, edges: list[Edge]) -> Suite:
+    """The suite without the prompts that edges were calibrated on: of its own file a fifth was kept for testing."""
     from strop.tasks.catalogue import own_checksum
 
-    recipe = edge.made.get("recipe") or {}
-    if suite.data is None or recipe.get("data") is None:
+    recipes = [recipe for edge in edges if (recipe := edge.made.get("recipe") or {}).get("data") is not None]
+    if suite.data is None or not recipes:
         return suite
-    if recipe.get("prompts") == own_checksum(suite.data):
-        output.note("The edge was calibrated on these prompts: they are measured on the fifth kept for testing.")
-        return replace(suite, held=True, seed=recipe["seed"])
-    output.note(f"The edge was calibrated on prompts of {recipe['data']}: any of those here would flatter it.")
-    return suite
+    prompts = own_checksum(suite.data)
+    seeds = {recipe["seed"] for recipe in recipes if recipe.get("prompts") == prompts}
+    remedy = "Give other prompts"
+    require(len(seeds) < 2, "both edges must keep the same fifth of these prompts for testing", "two seeds", remedy)
+    for recipe in recipes:
+        if recipe.get("prompts") != prompts:
+            output.note(f"An edge was calibrated on prompts of {recipe['data']}: any of those here would flatter it.")
+    if not seeds:
+        return suite
+    output.note("An edge was calibrated on these prompts: they are measured on the fifth kept for testing.")
+    return replace(suite, held=True, seed=seeds.pop())
 
 
 def compared(

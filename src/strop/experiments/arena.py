@@ -114,8 +114,11 @@ class Arena:
                 model_of(Training(name, entry.trained, self.rates[0], 0, self.budget(task), self.shape), entry.tested)
 
     def entrants(self) -> list[Entry]:
-        """The entrants in order."""
-        return list(dict.fromkeys(Entry.of(text) for text in self.entries))
+        """The entrants in order; what is trained and tested alike is one, by its first name."""
+        found: dict[tuple[str, str], Entry] = {}
+        for entry in map(Entry.of, self.entries):
+            found.setdefault((entry.trained, entry.tested), entry)
+        return list(found.values())
 
     def test_sizes(self, task: Task) -> tuple[int, ...]:
         """Sizes at which a task is tested."""

@@ -33,8 +33,9 @@ _NORMS_BEFORE = (
     "layernorm_before",
     "pre_attention_layernorm",
 )
-_NORM_OF_OPT = "self_attn_layer_norm"
-"""Before attention where the layer says so; in BART, which says nothing, it comes after."""
+_SELF_NORM = "self_attn_layer_norm"
+_SELF_NORM_BEFORE = ("Whisper", "MBart", "Pegasus", "M2M100", "BioGpt")
+"""Families whose `_SELF_NORM` comes before attention; in BART it comes after, and OPT's layers say which."""
 
 
 @torch.no_grad()
@@ -45,8 +46,9 @@ def weight_bound(model: nn.Module, call: Measurement) -> list[float] | None:
     if call.biased or call.cross or _scaling_positions(module):
         return None
     q_norm, k_norm = getattr(module, "q_norm", None), getattr(module, "k_norm", None)
-    if any("norm" in name and part not in (q_norm, k_norm) for name, part in module.named_children()):
-        return None  # norms within attention under other names
+    children = module.named_children()
+    if any(name[0] in "qk" and "norm" in name and part not in (q_norm, k_norm) for name, part in children):
+        return None  # norms on q and k under other names
     if isinstance(q_norm, nn.Module) and isinstance(k_norm, nn.Module):
         bound = _normed_bound(module, q_norm, k_norm, call.scale, heads)
     else:
@@ -111,8 +113,8 @@ def _plain(norm: object) -> bool:
 
 def _norm_before(model: nn.Module, name: str) -> nn.Module | None:
     parent = model.get_submodule(name.rpartition(".")[0])
-    names = [*_NORMS_BEFORE, *([_NORM_OF_OPT] if getattr(parent, "do_layer_norm_before", False) is True else [])]
-    found = [getattr(parent, norm, None) for norm in names]
+    before = getattr(parent, "do_layer_norm_before", type(parent).__name__.startswith(_SELF_NORM_BEFORE))
+    found = [getattr(parent, norm, None) for norm in (*_NORMS_BEFORE, *([_SELF_NORM] if before else []))]
     usable = [norm for norm in found if _plain(norm) or "RMSNorm" in type(norm).__name__]
     return usable[0] if usable else None
 

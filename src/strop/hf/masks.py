@@ -37,8 +37,10 @@ CHUNK = 32
 class LazyMask:
     """A bool mask [B, 1, n_q, n_k] that exists one block of rows at a time."""
 
-    def __init__(self, build: Callable[[int, int], Tensor], n_q: int, n_k: int) -> None:
-        self._build = build
+    def __init__(
+        self, build: Callable[[int, int], Tensor], n_q: int, n_k: int, additive: torch.dtype | None = None
+    ) -> None:
+        self._build, self._additive = build, additive
         self.shape = (1, 1, n_q, n_k)
         self.ndim = 4
 
@@ -49,12 +51,19 @@ class LazyMask:
         seen = torch.cat([self.rows(row, row + 1) for row in rows], -2).flatten(1, -2).any(1)
         return seen.long().argmax(-1)
 
+    def to(self, *_: Any, **__: Any) -> LazyMask:
+        """Rows are built where they are wanted: accelerate, which moves every input, need not build them all."""
+        return self
+
     @cached_property
     def _whole(self) -> Tensor:
-        return self.rows(0, self.shape[-2])
+        keep = self.rows(0, self.shape[-2])
+        if self._additive is None:
+            return keep
+        return torch.zeros(keep.shape, dtype=self._additive).masked_fill(~keep, torch.finfo(self._additive).min)
 
     def __getattr__(self, name: str) -> Any:
-        """A model that computes with its mask (Doge) gets all of it."""
+        """A model that computes with its mask (Doge) gets all of it, additive where transformers' own would be."""
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._whole, name)
@@ -83,7 +92,7 @@ def sdpa_like_mask(**arguments: Any) -> Tensor | LazyMask | None:
 
     if not _large(arguments):
         return sdpa_mask(**arguments)
-    return None if _skipped(arguments) else _lazy(arguments)
+    return None if _skipped(arguments) else _lazy(arguments, None)
 
 
 def eager_like_mask(**arguments: Any) -> Tensor | LazyMask | None:
@@ -92,7 +101,8 @@ def eager_like_mask(**arguments: Any) -> Tensor | LazyMask | None:
 
     if not _large(arguments):
         return eager_mask(**arguments)
-    return None if _skipped(arguments | {"allow_is_causal_skip": False}) else _lazy(arguments)
+    additive = arguments.get("dtype", torch.float32)
+    return None if _skipped(arguments | {"allow_is_causal_skip": False}) else _lazy(arguments, additive)
 
 
 def joined(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
@@ -143,7 +153,7 @@ def _skipped(arguments: dict[str, Any]) -> bool:
     return mask is None
 
 
-def _lazy(arguments: dict[str, Any]) -> LazyMask:
+def _lazy(arguments: dict[str, Any], additive: torch.dtype | None) -> LazyMask:
     from transformers.masking_utils import sdpa_mask
 
     fixed = arguments | {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
@@ -154,4 +164,4 @@ def _lazy(arguments: dict[str, Any]) -> LazyMask:
         assert mask is not None
         return mask
 
-    return LazyMask(build, int(arguments["q_length"]), int(arguments["kv_length"]))
+    return LazyMask(build, int(arguments["q_length"]), int(arguments["kv_length"]), additive)

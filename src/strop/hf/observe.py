@@ -25,7 +25,7 @@ from strop.hf.patch import patched
 from strop.hf.sites import sites
 from strop.records import Record
 
-_CROSS = re.compile(r"cross|encoder_attn|EncDec|multihead_attn")
+_CROSS = re.compile(r"(^|[._])(cross_?att\w*|encoder_attn|EncDecAttention)(\.self)?$")
 """Names of modules that look at another text: its length does not tell, where both have the same."""
 
 
@@ -50,6 +50,7 @@ class Observations:
     """What was seen, call by call."""
 
     layers: dict[str, int]
+    cross: frozenset[str] = frozenset()
     calls: list[Measurement] = field(default_factory=list)
     _steps: dict[str, int] = field(default_factory=dict)
 
@@ -57,7 +58,7 @@ class Observations:
         """Measure one call; the patch calls this."""
         step = self._steps.get(name, 0)
         self._steps[name] = step + 1
-        call = replace(call, cross=call.cross or _CROSS.search(name.rpartition(".")[2]) is not None)
+        call = replace(call, cross=call.cross or name in self.cross)
         biased = call.bias is not None or adds(call.mask)
         facts = (call.query.shape[-2], call.logit_scale, call.softcap, biased, call.cross, call.key.shape[-3])
         self.calls.append(Measurement(name, self.layers[name], step, *facts, measure(call)))
@@ -71,10 +72,17 @@ class Observations:
 def observed(model: nn.Module) -> Iterator[Observations]:
     """Measure every attention call that the model makes inside the block."""
     found = sites(model)
-    seen = Observations({name: layer for layer, name in enumerate(found.all)})
+    cross = frozenset(name for name in found.all if _crosses(model, name))
+    seen = Observations({name: layer for layer, name in enumerate(found.all)}, cross)
     frame = Frame({module: name for name, module in found.all.items()}, observer=seen.note)
     with patched(model, found, frame):
         yield seen
+
+
+def _crosses(model: nn.Module, name: str) -> bool:
+    above, _, own = name.rpartition(".")
+    of_torch = own == "multihead_attn" and isinstance(model.get_submodule(above), nn.TransformerDecoderLayer)
+    return of_torch or _CROSS.search(name) is not None
 
 
 def _records(call: Measurement) -> list[Record]:

@@ -72,7 +72,8 @@ def default_lengths(model: nn.Module) -> tuple[int, ...]:
     """Doublings up to 2,048, or to the most positions the model has, from 128; from 64 or 16 where these are few."""
     most = min(longest(model) or 2048, 2048)
     least = 128 if most >= 1024 else 64 if most >= 128 else 16
-    return tuple(n for n in (16, 32, 64, 128, 256, 512, 1024, 2048) if least <= n <= most) or (most,)
+    found = tuple(n for n in (16, 32, 64, 128, 256, 512, 1024, 2048) if least <= n <= most)
+    return found if len(found) > 1 else (most // 2, most)
 
 
 def check_lengths(model: nn.Module, lengths: Sequence[int]) -> tuple[int, ...]:

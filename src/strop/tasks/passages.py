@@ -108,7 +108,7 @@ def read_utf8(path: Path) -> str:
     """Read a user's text, or say what is wrong with it."""
     try:
         with told_plainly(path):
-            return path.read_text(encoding="utf-8")
+            return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} must be UTF-8 text, got other bytes. Convert it first.") from error
 
