@@ -25,3 +25,8 @@ def test_prose_has_every_length_in_turn_and_no_window_of_two_splits():
 def test_texts_as_they_are_and_echoes_take_turns():
     batches = Recipe(task="text", trusted=16).batches(tiny.model(), tiny.reader(), 5)
     assert [len(batch.short) for batch in batches] == [8, 4, 8, 4, 8]
+
+
+def test_prose_is_not_counted_twice():
+    with pytest.raises(ValueError, match="lengths must not repeat, got 64 more than once"):
+        Recipe(lengths=(64, 64))
