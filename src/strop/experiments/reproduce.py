@@ -146,7 +146,7 @@ def _bundled_models(study: Study) -> list[ModelRef]:
     out = []
     for name in study.settings:
         paths = bundled(name)[: study.seeds]
-        remedy = "Ask for fewer seeds" if paths else "Leave out --quick, which trains them"
+        remedy = "Ask for fewer seeds" if paths else "Leave out --quick to train them"
         require(len(paths) == study.seeds, f"{name} must have {study.seeds} bundled models", len(paths), remedy)
         out += [
             ModelRef(name, kind, study.train(name, seed), str(path))
