@@ -60,7 +60,7 @@ class LazyMask:
         keep = self.rows(0, self.shape[-2])
         if self._additive is None:
             return keep
-        return torch.zeros(keep.shape, dtype=self._additive).masked_fill(~keep, torch.finfo(self._additive).min)
+        return torch.zeros_like(keep, dtype=self._additive).masked_fill(~keep, torch.finfo(self._additive).min)
 
     def __getattr__(self, name: str) -> Any:
         """A model that computes with its mask (Doge) gets all of it, additive where transformers' own would be."""

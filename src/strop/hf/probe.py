@@ -108,6 +108,7 @@ def probe(
         return _probed(measure_lengths(model, inputs, done=lambda n, rows: done(n)), name or type(model).__name__)
     run = records.Run.of(config, "probe", root=root)
     with run.claimed():  # a second probe of the same waits, and finds everything done
+        run.begin(config)
         rows = _resumed(model, inputs, run.folder / "partial.jsonl", done)
         if not run.finished:  # what was measured before keeps its provenance
             run.finish(config, rows)
