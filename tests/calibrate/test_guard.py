@@ -1,3 +1,6 @@
+import math
+from types import SimpleNamespace
+
 import pytest
 import torch
 from calibrate import tiny
@@ -5,12 +8,24 @@ from torch import nn
 
 from strop.calibrate.fit import Settings, calibrate
 from strop.calibrate.guard import Guard
-from strop.calibrate.objective import Answers
+from strop.calibrate.objective import Answers, Leads
 from strop.calibrate.recipe import Recipe
+from strop.tasks.answers import Encoded
 from strop.tasks.catalogue import TASKS, generator_of, others
 from strop.tasks.passages import Passage, sample, seen
 
 READER = tiny.reader()
+
+
+class Fixed(nn.Module):
+    """A model that always answers alike."""
+
+    def __init__(self, logits: torch.Tensor) -> None:
+        super().__init__()
+        self.logits = logits
+
+    def forward(self, input_ids: torch.Tensor, logits_to_keep: torch.Tensor, use_cache: bool) -> SimpleNamespace:
+        return SimpleNamespace(logits=self.logits.expand(len(input_ids), len(logits_to_keep), -1))
 
 
 def asked(context, question, answer):
@@ -89,3 +104,19 @@ def test_guarded_passages_are_few_short_and_of_the_right_split():
     task = TASKS["maximum"]
     (first,) = sample(task, 1, 5, seen(task)[:1], generator_of("validation", 0), 3)
     assert torch.equal(validated[0][0].passages[0].context, READER.encode(first).context)
+
+
+def test_a_right_answer_that_is_overtaken_is_harmed_though_it_became_likelier():
+    """Three tokens; the right one gains 0.2 and a rival 0.5, at the cost of the third."""
+    encoded = Encoded(torch.zeros(1, 0, dtype=torch.long), torch.tensor([[0, 1]]), torch.tensor([[False, True]]))
+    before, after = (Fixed(torch.tensor(row).log()) for row in ((0.1, 0.4, 0.35), (0.0001, 0.48, 0.5199)))
+    answer, lead = Answers([encoded]), Leads([encoded])
+    assert float(answer.loss(after)) < float(answer.loss(before))
+    assert float(lead.loss(after)) > float(lead.loss(before)) + 0.05
+    assert float(lead.loss(before)) == pytest.approx(-math.log(0.4 / 0.75), abs=1e-6)
+
+
+def test_the_guard_watches_leads_where_asked():
+    for leads, kind in ((False, Answers), (True, Leads)):
+        recipe = Recipe(sizes=(2, 3), questions=2, guard=("counting",), guard_leads=leads)
+        assert {type(batch) for groups in recipe.guarded(READER) for group in groups for batch in group} == {kind}

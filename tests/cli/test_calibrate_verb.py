@@ -27,12 +27,13 @@ SMALL = ("--sizes", "2,3", "--steps", "4", "--lengths", "48,96,4096", "--test-pr
 def test_calibrate_then_evaluate(folder: Path, tmp_path: Path):
     edge = tmp_path / "edge.safetensors"
     words = ("calibrate", folder, *SMALL, "--budget", "10", "--out", edge, "--runs", tmp_path / "runs")
-    shown = invoke(*words)
+    shown = invoke(*words, "--guard-leads")
     assert "Validation loss" in shown
     assert "before, %" in shown
     assert f"Edge: {edge}" in shown
     made = Edge.load(edge)
     assert made.made["model"] == "tiny"
+    assert made.made["recipe"]["guard_leads"] is True
     assert made.figures
     assert made.made["progress"]["best_task"] <= made.made["progress"]["first_task"]
     assert made.made["progress"]["valid_harm"] > 0.0  # other tasks were looked at

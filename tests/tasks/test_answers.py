@@ -2,7 +2,7 @@ import pytest
 import torch
 from calibrate import tiny
 
-from strop.tasks.answers import Reader, answer_loss, answers
+from strop.tasks.answers import Reader, answer_loss, answers, leads, scores
 from strop.tasks.passages import Passage
 from strop.tasks.prose import windows
 
@@ -64,3 +64,20 @@ def test_a_first_token_is_put_before_a_passage_once():
     assert len(windows(plain, "abcdefgh", 3, 5)) == 5
     apart = windows(plain, "abcdefgh", 3, 5, apart=True)
     assert apart.tolist() == [plain.tokens("abc"), plain.tokens("fgh")]
+
+
+def test_a_lead_is_over_the_best_other_token():
+    model, reader = tiny.model(), tiny.reader()
+    passage = Passage("The code of oak is 41. ", (("The code of oak is", " 41"), ("The code of elm is", " 4")))
+    encoded = reader.encode(passage)
+    likely, right = scores(model, encoded)
+    wanted, found = encoded.targets[:, 1:], leads(model, encoded)
+    assert torch.equal(found > 0, right[wanted])
+    other = torch.log(1 - likely[wanted].exp())  # all other tokens together: the best of them is no likelier
+    assert (found >= likely[wanted] - other - 1e-5).all()
+    ids = torch.cat([encoded.context, encoded.ids[:1]], 1)
+    logits = model(ids).logits[0, encoded.context.shape[1] :]
+    at = int(encoded.targets[0].nonzero()[0]) - 1
+    token = int(encoded.ids[0, at + 1])
+    best = max(float(value) for i, value in enumerate(logits[at]) if i != token)
+    assert float(found[0]) == pytest.approx(float(logits[at, token]) - best, abs=1e-4)

@@ -1,6 +1,7 @@
-"""The guard: other tasks, whose answers must not become less likely while one task is learned.
+"""The guard: other tasks, whose right answers must not suffer while one task is learned.
 
     harm = mean over batches of max(0, loss now − loss of the untouched model)
+    loss = mean −log p(answer token), or mean log(1 + e^−lead), where a wrong one that overtakes counts (objective.py)
 
 Prose alone does not protect what prose seldom asks for, such as counting. What is gained on a guarded task is neither
 sought nor set off against harm.

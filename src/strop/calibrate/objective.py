@@ -1,6 +1,7 @@
 """What calibration wants: answers that are likelier, and on ordinary prose the model that it was.
 
     task     mean −log p(answer token), in nats
+    lead     log p(answer token) − log p(best other token): what a guard may watch (guard.py)
     drift    mean over places in prose of KL(untouched ‖ sharpened), in nats a token
 
 The untouched model's log-probabilities are computed once, at every `STRIDE`-th place.
@@ -14,9 +15,10 @@ from typing import Any, Protocol
 
 import torch
 from torch import Generator, Tensor, nn
+from torch.nn.functional import softplus
 
 from strop._checks import require
-from strop.tasks.answers import Encoded, answer_loss
+from strop.tasks.answers import Encoded, answer_loss, leads
 
 STRIDE = 5
 """Every fifth place of prose is compared: the rest says the same at five times the memory."""
@@ -39,6 +41,17 @@ class Answers:
     def loss(self, model: nn.Module) -> Tensor:
         """Mean negative log-likelihood of the answers' tokens."""
         return answer_loss(model, self.passages)
+
+
+@dataclass(frozen=True)
+class Leads:
+    """Questions with known answers, each against the best wrong one: by that greedy decoding decides."""
+
+    passages: Sequence[Encoded]
+
+    def loss(self, model: nn.Module) -> Tensor:
+        """Mean −log p(right | right or best wrong) over the answers' tokens."""
+        return softplus(-torch.cat([leads(model, one) for one in self.passages])).mean()
 
 
 class Drift:

@@ -18,7 +18,7 @@ from torch import Generator, Tensor, nn
 from strop._checks import require, require_distinct
 from strop.calibrate.guard import Group
 from strop.calibrate.label_free import echoes, tails
-from strop.calibrate.objective import Answers, Batch
+from strop.calibrate.objective import Answers, Batch, Leads
 from strop.tasks.answers import Encoded, Reader
 from strop.tasks.catalogue import generator_of, own, task_named
 from strop.tasks.passages import Passage, TextTask, sample, seen
@@ -41,7 +41,7 @@ LONG = 4
 class Recipe:
     """Which data; sizes are inclusive bounds; `windows` of prose for each of `lengths`.
 
-    `guard` names other tasks, on which no harm is to be done.
+    `guard` names other tasks, on which no harm is to be done; `guard_leads` guards what right answers lead by.
     """
 
     task: str = "recall"
@@ -55,6 +55,7 @@ class Recipe:
     windows: int = 4
     trusted: int = 256
     guard: tuple[str, ...] = ()
+    guard_leads: bool = False
 
     def __post_init__(self) -> None:
         low, high = self.sizes
@@ -148,4 +149,4 @@ class Recipe:
         made: list[Encoded] = []
         while not made or (len(made) < self.questions and sum(one.context.numel() for one in made) < TOKENS):
             made.append(reader.encode(sample(task, 1, size, [phrasing], draw, self.questions)[0]))
-        return [Answers([one]) for one in made]
+        return [Leads([one]) if self.guard_leads else Answers([one]) for one in made]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from strop.tasks.answers import Reader
 
 
-OF_DESCENT = ("steps", "every", "rate", "budget", "guard", "harm", "recompute", "sparsity")
+OF_DESCENT = ("steps", "every", "rate", "budget", "guard", "harm", "guard_leads", "recompute", "sparsity")
 
 
 @click.command(
@@ -62,6 +62,7 @@ OF_DESCENT = ("steps", "every", "rate", "budget", "guard", "harm", "recompute", 
 @click.option(
     "--harm", type=float, default=0.05, show_default=True, help="What guarded answers may lose, nats a token."
 )
+@click.option("--guard-leads", is_flag=True, help="Guard what right answers lead by, not how likely they are.")
 @click.option("--recompute", is_flag=True, help="Run layers twice instead of remembering them: less memory.")
 @click.option("--sparsity", type=float, default=0.0, show_default=True, help="L1 penalty that leaves heads alone.")
 @click.option(
@@ -98,6 +99,7 @@ def command(model: str, threads: int | None, as_json: bool, out: Path, runs: Pat
         task=given["task"], sizes=_bounds(given["sizes"]), phrasings=words(given["phrasings"]), seed=given["seed"],
         data=_data(given), prose=given["prose"], trusted=given["trusted"],
         windows=given["windows"], lengths=given["lengths"], guard=_guard(given["guard"], given["task"]),
+        guard_leads=given["guard_leads"],
     )  # fmt: skip
     checksum = recipe.checksum(settings.steps)  # wrong data are told before the model is opened
     suite = _suite(recipe, given["test_prompts"]) if given["test_prompts"] else None

@@ -73,8 +73,8 @@ class Reader:
         return Encoded(torch.tensor([context[:-1]], dtype=torch.long), ids, targets)
 
 
-def scores(model: nn.Module, encoded: Encoded) -> tuple[Tensor, Tensor]:
-    """Return (log-probability of every token but the first [questions, n−1], whether it is the most likely one)."""
+def _logits(model: nn.Module, encoded: Encoded) -> Tensor:
+    """What the model gives every token but the first, [questions, n−1, tokens]."""
     places, copies = encoded.context.shape[1], len(encoded.ids)
     if copies == 1 or places == 0:  # one sequence: no cache, so that layers may be recomputed for gradients
         ids = torch.cat([encoded.context.expand(copies, -1), encoded.ids], 1)
@@ -85,8 +85,21 @@ def scores(model: nn.Module, encoded: Encoded) -> tuple[Tensor, Tensor]:
         read.past_key_values.batch_repeat_interleave(copies)
         out = model(input_ids=encoded.ids[:, :-1], past_key_values=read.past_key_values, use_cache=True)
     logits: Tensor = out.logits.float()
-    following = encoded.ids[:, 1:]
+    return logits
+
+
+def scores(model: nn.Module, encoded: Encoded) -> tuple[Tensor, Tensor]:
+    """Return (log-probability of every token but the first [questions, n−1], whether it is the most likely one)."""
+    logits, following = _logits(model, encoded), encoded.ids[:, 1:]
     return logits.log_softmax(-1).gather(-1, following[..., None])[..., 0], logits.argmax(-1) == following
+
+
+def leads(model: nn.Module, encoded: Encoded) -> Tensor:
+    """Return by how many nats each of the answers' tokens is likelier than the best other one."""
+    wanted = encoded.targets[:, 1:]
+    logits, right = _logits(model, encoded)[wanted], encoded.ids[:, 1:][wanted][:, None]
+    rival = logits.scatter(-1, right, float("-inf")).amax(-1)
+    return logits.gather(-1, right)[:, 0] - rival
 
 
 def answer_loss(model: nn.Module, batch: Sequence[Encoded]) -> Tensor:
