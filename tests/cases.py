@@ -1,16 +1,20 @@
-"""The normalisers, masks and logits that many tests go through."""
+"""The normalisers, masks and logits that many tests go through, and what they need."""
 
 from collections.abc import Callable
 
+import pytest
 import torch
 import torch.nn.attention.bias
 from hypothesis import strategies as st
 from torch import Tensor
 
 import strop
+from strop.kernels import native
 from strop.normalisers import Normaliser, PowerN, RelativeLogN, SelectiveTemperature
 
 HEADS, HEAD_DIM = 4, 8
+
+built = pytest.mark.skipif(not native.status().loaded, reason=f"not built: {native.status().reason}")
 
 NORMALISERS: dict[str, Callable[[], Normaliser]] = {
     "softmax": strop.Softmax,

@@ -4,6 +4,7 @@ import gc
 
 import pytest
 import torch
+from cases import built
 
 import strop
 from strop.kernels import api, fused_calls, layout, native, native_abi, reference
@@ -11,7 +12,6 @@ from strop.kernels.mask import Mask
 from strop.kernels.request import Request
 from strop.normalisers import Temperature
 
-built = pytest.mark.skipif(not native.status().loaded, reason=f"not built: {native.status().reason}")
 SETTINGS = {"scale": 0.3, "softcap": None, "dropout_p": 0.0, "return_stats": True}
 ADAPTIVE = strop.AdaptiveTemperature()
 

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from cases import built
 
 import strop
-from strop.kernels import native
 
-built = pytest.mark.skipif(not native.status().loaded, reason=f"not built: {native.status().reason}")
 STATUS = Path("/proc/self/status")
 counted = pytest.mark.skipif(not STATUS.exists(), reason="the system does not say how much memory a process holds")
 

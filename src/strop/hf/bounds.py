@@ -136,7 +136,8 @@ def _projections(module: nn.Module, heads: int, key_heads: int) -> tuple[Project
     packed = getattr(module, "query_key_value", None)
     if isinstance(packed, nn.Linear) and packed.out_features == 3 * packed.in_features and key_heads == heads:
         weight, bias = _by_head(packed.weight, packed.bias, 3 * heads)  # GPT-NeoX: q, k, v of a head lie together
-        return tuple((weight[i::3], None if bias is None else bias[i::3]) for i in (0, 1))  # type: ignore[return-value]
+        biases = (None, None) if bias is None else (bias[::3], bias[1::3])
+        return (weight[::3], biases[0]), (weight[1::3], biases[1])
     return None
 
 
