@@ -6,9 +6,9 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 READY := .venv/.ready
 MODELS := .venv/.models
-NATIVE := src/strop/kernels
+NATIVE := src/strop/kernels/native
 
-.PHONY: demo test check bench bench-native bench-probe nightly sanitize figure format clean
+.PHONY: demo test check bench bench-native bench-probe nightly sanitize notebook figure docs format clean
 
 demo: $(READY) $(MODELS)
 	$(BIN)/strop demo
@@ -21,6 +21,7 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/check_face.py
 
 bench: $(READY)
 	$(BIN)/python benchmarks/attention.py
@@ -37,12 +38,19 @@ nightly: $(READY) # 10,000 random cases a property
 
 sanitize: $(READY) # the kernel's tests under the address and undefined-behaviour sanitizers
 	rm -rf build/sanitize && mkdir -p build/sanitize
-	cp -r src/strop build/sanitize/ && rm -f build/sanitize/strop/kernels/_native*.so
+	cp -r src/strop build/sanitize/ && rm -f build/sanitize/strop/kernels/native/_native*.so
 	$(CXX) -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -std=gnu++17 -fPIC \
 	  -shared -fvisibility=hidden -fno-math-errno -fno-trapping-math -ffp-contract=fast -pthread \
-	  $(NATIVE)/native.cpp -o build/sanitize/strop/kernels/_native.so
+	  $(NATIVE)/native.cpp -o build/sanitize/strop/kernels/native/_native.so
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/sanitize $(BIN)/pytest -s -n 0 tests/kernels/test_native.py
+
+docs: $(READY) # the site, into build/site; a dead link, an unknown name or anything from the network fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	! grep -rE '<(script|link|img)[^>]+(src|href)="?https?://' build/site --include=*.html
+
+notebook: $(READY) $(MODELS) # runs the tutorial's notebook on SmolLM2 and keeps its outputs: some ten minutes
+	$(BIN)/jupyter execute --inplace --timeout=3600 docs/tutorial.ipynb
 
 figure: $(READY)
 	$(BIN)/python examples/dispersion.py docs/figures/dispersion.png

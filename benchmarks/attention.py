@@ -26,7 +26,7 @@ HEADS, WIDTH = 4, 64
 def main() -> None:
     """Measure what was asked for and keep the rest of the results file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=["speed", "training", "memory", "import"])
+    parser.add_argument("--only", choices=["speed", "door", "training", "memory", "import"])
     parser.add_argument("--measure-memory", metavar="IMPL", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure_memory:
@@ -35,7 +35,8 @@ def main() -> None:
     from strop.records import write_text
 
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for name, measure in (("speed", speed), ("training", training), ("memory", memory), ("import", import_cost)):
+    parts = {"speed": speed, "door": door, "training": training, "memory": memory, "import": import_cost}
+    for name, measure in parts.items():
         if arguments.only in (None, name):
             results[name] = measure()
     write_text(RESULTS, json.dumps(results, indent=1) + "\n")
@@ -53,7 +54,9 @@ def speed() -> list[dict[str, object]]:
     print(f"one thread, {HEADS} heads of {WIDTH}, float32; time over torch's plain attention")
     for n, causal in ((1024, False), (1024, True), (4096, False), (4096, True)):
         tensors = [torch.randn(1, HEADS, n, WIDTH, generator=torch.Generator().manual_seed(i)) for i in range(3)]
-        sharpened = partial(strop.attention, *tensors, is_causal=causal, normaliser=strop.AdaptiveTemperature())
+        sharpened = partial(
+            strop.attention, *tensors, is_causal=causal, normaliser=strop.normalisers.AdaptiveTemperature()
+        )
         calls = {
             "plain": partial(F.scaled_dot_product_attention, *tensors, is_causal=causal),
             "written out": partial(written_out, *tensors, causal),
@@ -113,6 +116,39 @@ def written_out(q, k, v, causal):  # type: ignore[no-untyped-def]
     H = -torch.where(p > 0, p * p.log(), 0.0).sum(-1, keepdim=True)
     P = -0.037 * H**4 + 0.481 * H**3 - 2.3 * H**2 + 4.917 * H - 1.791
     return (torch.where(H > 0.5, P.clamp(min=1.0), 1.0) * e).softmax(-1) @ v
+
+
+def door() -> dict[str, float]:
+    """What the checks and the choice add to a small call, over calling the chosen implementation directly."""
+    import torch
+
+    import strop
+    from strop.kernels import Mask, Request
+    from strop.kernels.dispatch import choose
+
+    torch.set_num_threads(1)
+    q, k, v = (torch.randn(1, 8, 16, 64, generator=torch.Generator().manual_seed(i)) for i in range(3))
+    rule = strop.normalisers.AdaptiveTemperature()
+    request = Request(q, k, v, Mask(), 64**-0.5, rule)
+    chosen = choose("auto", request)
+
+    def many(call: Callable[[], object]) -> Callable[[], object]:
+        return lambda: [call() for _ in range(1000)]
+
+    times = medians(
+        {
+            "direct": many(lambda: chosen.run(request)),
+            "object": many(lambda: strop.attention(q, k, v, normaliser=rule)),
+            "name": many(lambda: strop.attention(q, k, v, normaliser="adaptive")),
+        },
+        repeats=9,
+    )
+    found = {"over_direct": times["object"] / times["direct"], "name_over_object": times["name"] / times["object"]}
+    print(
+        f"the door on 1×8×16×64 by auto: {times['direct'] * 1e3:.0f} µs directly, {found['over_direct']:.2f} × by "
+        f"strop.attention; a name over an object {found['name_over_object']:.2f} ×"
+    )
+    return {name: round(value, 3) for name, value in found.items()}
 
 
 def memory() -> dict[str, float]:

@@ -1,11 +1,11 @@
 """Time the native kernel against torch's own attention, print ratios and keep them.
 
-    python benchmarks/native.py                      # everything: half an hour on a quiet machine
+    python benchmarks/native.py                      # everything: half an hour
     python benchmarks/native.py --only decode        # one part: prefill, decode, entmax, growth, levels, memory
     python benchmarks/native.py --table              # write the kept results into docs/native.md again
 
 Calls alternate in one process, in a new order each round, and a ratio is one of medians. One thread is timed in CPU
-seconds of the process, which other programs disturb less and which equal wall-clock seconds on a quiet machine; two
+seconds of the process, which other programs disturb less; two
 threads are timed by the clock.
 Results go to benchmarks/results/native.json.
 """
@@ -37,13 +37,13 @@ RESULTS = Path(__file__).parent / "results" / "native.json"
 PAGE = Path(__file__).parent.parent / "docs" / "native.md"
 PARTS = ("prefill", "decode", "entmax", "growth", "levels", "memory")
 PROCESSES = 7  # from least to most of seven is a 98 % interval of the median
-ADAPTIVE, PLAIN = strop.AdaptiveTemperature(), strop.Softmax()
+ADAPTIVE, PLAIN = strop.normalisers.AdaptiveTemperature(), strop.normalisers.Softmax()
 
 
 def call(q, k, v, causal=False, rule=ADAPTIVE, stats=False, level=None):
     """Run the kernel itself."""
     mask = Mask(diagonal=0 if causal else None)
-    return native.run(Request(q, k, v, mask, q.shape[-1] ** -0.5, rule, return_stats=stats), level)
+    return native.implementation.run(Request(q, k, v, mask, q.shape[-1] ** -0.5, rule, return_stats=stats), level)
 
 
 class Times(dict[str, float]):
@@ -123,7 +123,7 @@ def entmax(threads: int) -> Iterator[dict[str, object]]:
     from entmax import entmax15
 
     q, k, v = tensors(4096, 4096, 64, 1)
-    rule = strop.Entmax15()
+    rule = strop.normalisers.Entmax15()
     took = alternate(
         {
             "package": lambda: entmax15(q @ k.mT * q.shape[-1] ** -0.5, dim=-1) @ v,
@@ -209,7 +209,7 @@ def machine() -> dict[str, object]:
     cpu = next(
         (x.split(":")[1].strip() for x in _lines("/proc/cpuinfo") if x.startswith("model name")), platform.machine()
     )
-    load = os.getloadavg()[1]  # of five minutes: on a busy machine the clock says little
+    load = os.getloadavg()[1]  # of five minutes: under load the clock says little
     level = native.status().level
     return {
         "cpu": cpu, "cores": os.cpu_count(), "instruction_set": level, "torch": torch.__version__, "load_average": load

@@ -26,12 +26,12 @@ def write(results: dict[str, Any], page: Path) -> None:
 def tables(results: dict[str, Any]) -> Iterator[str]:
     """Yield all lines."""
     machine = results["machine"]
-    yield f"{machine['cpu']}, {machine['cores']} cores, {machine['instruction_set']}, torch {machine['torch']}; "
-    yield f"load average of the machine while measuring: {machine['load_average']:.0f}.\n"
-    yield "| case | bar | one thread | two threads | holds |\n|---|---|---|---|---|"
-    for name, bar, cell in _summary(results):
+    level = machine["instruction_set"].upper().replace("AVX512", "AVX-512")
+    yield f"{machine['cores']} cores of an {machine['cpu']}, {level}, torch {machine['torch']}.\n"
+    yield "| case | aim | one thread | two threads | met |\n|---|---|---|---|---|"
+    for name, aim, cell in _summary(results):
         one, two = (cell(threads) if _has(results, threads) else "–" for threads in ("1", "2"))
-        yield f"| {name} | {bar} | {one} | {two} | {_verdict(results, name)} |"
+        yield f"| {name} | {aim} | {one} | {two} | {_verdict(results, name)} |"
     yield ""
     yield "| d | n | heads | | torch ms | torch GFLOP/s | adaptive GFLOP/s | adaptive ÷ torch | statistics ÷ torch |"
     yield "|---|---|---|---|---|---|---|---|---|"
@@ -51,8 +51,8 @@ def _has(results: dict[str, Any], threads: str) -> bool:
     )
 
 
-def holds(results: dict[str, Any], threads: str) -> dict[str, str]:
-    """Say of each bar, by the first word of its row, whether it holds, on the numbers before they are rounded."""
+def met(results: dict[str, Any], threads: str) -> dict[str, str]:
+    """Say of each aim, by the first word of its row, whether it is met, on the numbers before they are rounded."""
     rows = {part: results[part][threads] for part in ("prefill", "decode", "entmax", "memory", "growth")}
     adaptive = [row["adaptive_ratio"] for row in rows["prefill"]]
     found = {
@@ -62,7 +62,7 @@ def holds(results: dict[str, Any], threads: str) -> dict[str, str]:
         "1.5-entmax,": rows["entmax"][0]["times_faster"] >= 5,
         "working": rows["memory"][0]["megabytes_a_thread"] <= 64,
     }
-    return {name: "yes" if held else "no" for name, held in found.items()} | {"time": _growth(rows["growth"])}
+    return {name: "yes" if reached else "no" for name, reached in found.items()} | {"time": _growth(rows["growth"])}
 
 
 def _growth(rows: list[dict[str, Any]]) -> str:
@@ -73,7 +73,7 @@ def _growth(rows: list[dict[str, Any]]) -> str:
 
 
 def _verdict(results: dict[str, Any], name: str) -> str:
-    words = [holds(results, t).get(name.split()[0], "") for t in ("1", "2") if _has(results, t)]
+    words = [met(results, t).get(name.split()[0], "") for t in ("1", "2") if _has(results, t)]
     return words[0] if len(set(words)) == 1 else ", ".join(words)
 
 

@@ -3,7 +3,7 @@
     python benchmarks/probe.py time --n 2048 --threads 1
     python benchmarks/probe.py memory            # 1k, 2k, 4k, 8k, each in a process of its own
 
-`plain` is the model's own sdpa forward; `probe` the same forward under `strop.hf.observed`; `matrices` eager
+`plain` is the model's own sdpa forward; `probe` the same forward under `strop.observed`; `matrices` eager
 attention with output_attentions=True and the entropy of every row, which is what one writes without strop.
 All without the language-model head, interleaved; the least of the rounds counts, by the wall clock and by
 processor time (which a busy machine disturbs less). Memory is the peak resident
@@ -27,12 +27,11 @@ from torch import Tensor
 
 def opened(n: int) -> tuple[Any, Tensor]:
     """SmolLM2 without its head, and n tokens."""
-    from strop.hf.load import load
-    from strop.hf.sources import find
-    from strop.hf.text import default_text, windows
+    from strop.pretrained import load_model
+    from strop.pretrained.text import cut_lengths, default_text
 
-    model, tokeniser = load(find("smollm2"))
-    return model, windows(tokeniser, default_text(), (n,), samples=1, bos=False)[n]
+    model, tokeniser = load_model("smollm2", head=False)
+    return model, cut_lengths(tokeniser, default_text(), (n,), samples=1)[n]
 
 
 def plain(model: Any, ids: Tensor) -> None:
@@ -42,7 +41,7 @@ def plain(model: Any, ids: Tensor) -> None:
 
 def probed(model: Any, ids: Tensor) -> None:
     """The same, measured."""
-    from strop.hf import observed
+    from strop.patching import observed
 
     with observed(model):
         model(input_ids=ids, use_cache=False)

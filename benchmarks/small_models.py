@@ -16,10 +16,9 @@ from torch import Generator, Tensor, nn
 
 import strop
 from strop import normalisers as rules
-from strop.models.decoder import Decoder, DecoderConfig
-from strop.models.reader import Reader, ReaderConfig
 from strop.normalisers import Normaliser
-from strop.tasks.problems import Problems, SetTask, task_by_name
+from strop.studies.networks import Decoder, DecoderConfig, SetReader, SetReaderConfig
+from strop.studies.problems import Problems, SetTask, find_problem
 
 ROUNDS = 5
 Make = Callable[[], Normaliser]
@@ -28,16 +27,16 @@ Make = Callable[[], Normaliser]
 def makers(heads: int, head_dim: int, length: int) -> dict[str, Make]:
     """One or more of every family."""
     return {
-        "softmax": strop.Softmax,
-        "adaptive": strop.AdaptiveTemperature,
-        "ssmax": lambda: strop.SSMax(heads),
-        "qassmax": lambda: strop.QASSMax(heads, head_dim),
-        "sink": lambda: strop.LearnedSink(heads),
-        "sparsemax": strop.Sparsemax,
-        "entmax15": strop.Entmax15,
-        "entmax, α learned": lambda: strop.Entmax(1.5, learnable=True),
-        "asentmax": lambda: strop.ASEntmax(heads, head_dim),
-        "top_k": lambda: strop.TopK(8),
+        "softmax": strop.normalisers.Softmax,
+        "adaptive": strop.normalisers.AdaptiveTemperature,
+        "ssmax": lambda: strop.normalisers.SSMax(heads),
+        "qassmax": lambda: strop.normalisers.QASSMax(heads, head_dim),
+        "sink": lambda: strop.normalisers.LearnedSink(heads),
+        "sparsemax": strop.normalisers.Sparsemax,
+        "entmax15": strop.normalisers.Entmax15,
+        "entmax, α learned": lambda: strop.normalisers.Entmax(1.5, learnable=True),
+        "asentmax": lambda: strop.normalisers.ASEntmax(heads, head_dim),
+        "top_k": lambda: strop.normalisers.TopK(8),
         "sigmoid": lambda: rules.Sigmoid(length),
         "softpick": rules.Softpick,
         "linear": rules.Linear,
@@ -75,15 +74,15 @@ def step(model: nn.Module, problems: Problems) -> Callable[[], object]:
 
 def reader(make: Make, width: int) -> float:
     """A step of the reader on max retrieval."""
-    task, draw = task_by_name("max_retrieval"), Generator().manual_seed(0)
+    task, draw = find_problem("max_retrieval"), Generator().manual_seed(0)
     assert isinstance(task, SetTask)
-    model = Reader(ReaderConfig(task.features, task.classes, width), make(), draw)
+    model = SetReader(SetReaderConfig(task.features, task.classes, width), make(), draw)
     return milliseconds(step(model, task.sample(128, 16, draw)))
 
 
 def decoder(make: Make, positions: str) -> float:
     """A step of the decoder on flip-flops."""
-    task, draw = task_by_name("flipflop"), Generator().manual_seed(0)
+    task, draw = find_problem("flipflop"), Generator().manual_seed(0)
     if positions == "alibi" and not make().additive:
         return float("nan")
     model = Decoder(DecoderConfig(task.classes, positions=positions), make, draw)

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Generator
 
-from strop.models.retriever import Retriever
-from strop.train.trainer import TrainConfig, Trainer
+from strop.studies.networks import Retriever
+from strop.studies.retrieval.training.trainer import TrainConfig, Trainer
 
 
 def plain(config: TrainConfig) -> Callable[[], None]:

@@ -21,10 +21,10 @@ from strop.report.tables import Column, Table
 SPREAD = 5.69
 SIZES = [2**i for i in range(4, 15)]
 NORMALISERS = {
-    "softmax": strop.Softmax(),
-    "adaptive": strop.AdaptiveTemperature(),
-    "SSMax": strop.SSMax(),
-    "1.5-entmax": strop.Entmax15(),
+    "softmax": strop.normalisers.Softmax(),
+    "adaptive": strop.normalisers.AdaptiveTemperature(),
+    "SSMax": strop.normalisers.SSMax(),
+    "1.5-entmax": strop.normalisers.Entmax15(),
 }
 
 
@@ -40,11 +40,11 @@ def measure() -> list[dict[str, float]]:
     """One record for each n: Lemma 2.1's bounds, and what each normaliser makes of the row."""
     records = []
     for n in SIZES:
-        low, _ = strop.dispersion_bounds(n, SPREAD)
-        record = {"n": n, "least": low, "most": strop.best_top_weight(n, SPREAD)}
+        low, _ = strop.sharpness.dispersion_bounds(n, SPREAD)
+        record = {"n": n, "least": low, "most": strop.sharpness.best_top_weight(n, SPREAD)}
         for name, normaliser in NORMALISERS.items():
             weights = normaliser.weights(row_of(n)).detach()
-            entropy = strop.entropy_of(weights).item()
+            entropy = strop.sharpness.entropy_of(weights).item()
             record |= {f"{name} top": weights.max().item(), f"{name} entropy": entropy}
             record |= {f"{name} keys": torch.tensor(entropy).exp().item()}
         records.append(record)

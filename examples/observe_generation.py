@@ -1,12 +1,11 @@
 """Watch heads while a model writes: the statistics of every decoding step, on SmolLM2 (extras hf and models)."""
 
-from strop.hf import observed
-from strop.hf.load import load
-from strop.hf.sources import find
+import strop
+from strop.pretrained import load_model
 
-model, tokeniser = load(find("smollm2"), head=True)
+model, tokeniser = load_model("smollm2")
 tokens = tokeniser("A strop puts the edge back on a blade without", return_tensors="pt")
-with observed(model) as seen:
+with strop.observed(model) as seen:
     out = model.generate(**tokens, max_new_tokens=12, do_sample=False, pad_token_id=tokeniser.eos_token_id)
 print(tokeniser.decode(out[0]))
 

@@ -5,13 +5,12 @@ language model. Choose heads, and measure, before you trust a change.
 """
 
 import strop
-from strop.hf import sharpened
-from strop.hf.load import load
-from strop.hf.sources import find
+from strop.normalisers import AdaptiveTemperature, Softmax
+from strop.pretrained import load_model
 
 PROMPT = "The capital of France is Paris. The capital of Japan is Tokyo. The capital of Italy is"
 
-model, tokeniser = load(find("smollm2"), head=True)
+model, tokeniser = load_model("smollm2")
 tokens = tokeniser(PROMPT, return_tensors="pt")
 
 
@@ -22,10 +21,10 @@ def answer() -> str:
 
 
 print("plain                       ", answer())
-with sharpened(model, strop.AdaptiveTemperature()):
+with strop.sharpened(model, AdaptiveTemperature()):
     print("adaptive, every head        ", answer())
-with sharpened(model, strop.AdaptiveTemperature(), layers=[0], heads=[0, 1, 2, 6]):
+with strop.sharpened(model, AdaptiveTemperature(), layers=[0], heads=[0, 1, 2, 6]):
     print("adaptive, four blunt heads  ", answer())
-with sharpened(model, {"*.0.self_attn": strop.Softmax(beta=1.2)}):
+with strop.sharpened(model, {"*.0.self_attn": Softmax(beta=1.2)}):
     print("one layer at beta = 1.2     ", answer())
 print("plain again                 ", answer())

@@ -18,7 +18,10 @@ def test_import_strop_loads_no_torch():
 
 def test_attention_loads_torch_and_no_optional_package():
     before = set(modules_after("import torch"))
-    added = set(modules_after("import strop; strop.attention; strop.AdaptiveTemperature; strop.horizon")) - before
+    added = (
+        set(modules_after("import strop; strop.attention; strop.normalisers.AdaptiveTemperature; strop.horizon"))
+        - before
+    )
     assert "strop.kernels.api" in added
     assert not added & set(OPTIONAL)
 

@@ -17,14 +17,14 @@ from lm_eval.models.huggingface import HFLM
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 import strop
-from strop.calibrate import Edge
-from strop.tasks.catalogue import drawn
+from strop.pretrained import load_model
+from strop.tasks.catalogue import draw_passages
 
 
 def recall_task(size: int, prompts: int) -> dict[str, object]:
     """Describe a task of the harness: the value of one key among `size`, chosen from those of four keys."""
     rows = []
-    for passage in drawn("recall", "test", 0, (size,), ("room",), prompts, 4):
+    for passage in draw_passages("recall", "test", 0, (size,), ("room",), prompts, 4):
         choices = [answer for _, answer in passage.questions]
         rows.append({"prompt": passage.context + passage.questions[0][0], "choices": choices, "label": 0})
     path = Path(mkdtemp()) / "recall.jsonl"
@@ -44,11 +44,8 @@ def accuracy(model: PreTrainedModel, tokeniser: PreTrainedTokenizerBase, task: d
 
 
 if __name__ == "__main__":
-    from strop.hf.load import load
-    from strop.hf.sources import find
-
-    edge = Edge.load(sys.argv[1])
-    model, tokeniser = load(find("smollm2"), head=True)
+    edge = strop.Edge.load(sys.argv[1])
+    model, tokeniser = load_model("smollm2")
     task = recall_task(size=16, prompts=20)
     print(f"untouched {accuracy(model, tokeniser, task):.2f}")
     with strop.sharpened(model, edge):

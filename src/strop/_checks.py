@@ -6,8 +6,10 @@ import difflib
 import math
 from collections.abc import Collection
 
+from strop.errors import ArgumentError, StropError
 
-def require(holds: bool, rule: str, actual: object, remedy: str = "", error: type[Exception] = ValueError) -> None:
+
+def require(holds: bool, rule: str, actual: object, remedy: str = "", error: type[StropError] = ArgumentError) -> None:
     """Raise `error` with one sentence that says the rule, what was given and what to do, unless the rule holds."""
     if not holds:
         raise error(f"{rule}, got {actual}." + (f" {remedy}." if remedy else ""))
@@ -29,7 +31,7 @@ def require_distinct(name: str, values: Collection[object]) -> None:
 def require_known(name: str, value: str, known: Collection[str]) -> None:
     """Raise with the nearest known word, and all of them, unless `value` is one of them."""
     if value not in known:
-        raise ValueError(f"{name} must be known, got {value!r}. {nearest(value, known)}.")
+        raise ArgumentError(f"{name} must be known, got {value!r}. {nearest(value, known)}.")
 
 
 def nearest(value: str, known: Collection[str]) -> str:

@@ -31,7 +31,7 @@ def test_a_small_arena_as_json_then_shown_from_disk(tmp_path):
 def test_show_runs_nothing(tmp_path):
     shown = invoke(*SMALL, "--show", "--out", str(tmp_path))
     assert shown.exit_code != 0
-    assert "must hold finished runs of this arena, got none. Repeat the flags" in shown.output
+    assert "must hold finished runs of this arena, got none. Run it, or repeat its settings" in shown.output
     assert not list(tmp_path.rglob("*"))  # above all, the page of another arena is not replaced by an empty one
 
 

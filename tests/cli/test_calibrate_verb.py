@@ -3,11 +3,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from calibrate import tiny
+import tiny
+import torch
 from click.testing import CliRunner
 
-from strop.calibrate.edge import Edge
+from strop.calibration import Edge
+from strop.calibration.descent import _Descent
 from strop.cli.group import strop
+from strop.patching.identity import heads_of
 
 
 @pytest.fixture(scope="module")
@@ -18,8 +21,10 @@ def folder(tmp_path_factory):
 def invoke(*words: object, code: int = 0) -> str:
     result = CliRunner().invoke(strop, [str(word) for word in words])
     assert result.exit_code == code, result.output + result.stderr
-    return result.output
+    return result.stdout
 
+
+pytestmark = pytest.mark.filterwarnings("always::strop.errors.StropWarning")  # remarks, which the command line prints
 
 SMALL = ("--sizes", "2,3", "--steps", "4", "--lengths", "48,96,4096", "--test-prompts", "4")
 
@@ -117,32 +122,44 @@ def test_own_prompts_are_evaluated_on_that_fifth_whatever_their_file_is_called(
 
 
 def test_an_interrupted_test_does_not_cost_the_calibration(folder: Path, tmp_path: Path, monkeypatch):
-    def interrupted(*_):
-        raise ValueError("stopped")
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
 
-    words = ("calibrate", folder, *SMALL, "--guard", "none", "--out", tmp_path / "edge", "--runs", tmp_path)
+    edge = tmp_path / "edge.safetensors"
+    words = ("calibrate", folder, *SMALL, "--guard", "none", "--out", edge, "--runs", tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr("strop.cli.calibrate.compared", interrupted)
-        invoke(*words, code=2)
-        (state,) = tmp_path.glob("calibrate/*/state.safetensors")
-    monkeypatch.setattr("strop.calibrate.fit._Descent._step", interrupted)  # no step is taken again
+        patch.setattr("strop.evaluation.evaluate", interrupted)
+        result = CliRunner().invoke(strop, [str(word) for word in words])
+        assert result.exit_code == 130
+        assert f"Kept: the edge, in {edge}; finished measurements in {tmp_path}/evaluate." in result.stderr
+    made = Edge.load(edge)
+    assert made.made["progress"]["step"] == 4
+    assert made.figures == ()
+    small = ("--sizes", "3", "--prompts", "4", "--lengths", "64", "--windows", "1", "--phrasings", "code")
+    invoke("evaluate", folder, "--edge", edge, *small, "--runs", tmp_path)
+
+
+def test_an_interrupted_calibration_goes_on(folder: Path, tmp_path: Path, monkeypatch):
+    steps, step = [], _Descent._step
+
+    def stops_at_the_third(self):
+        steps.append(self.progress.step)
+        if len(steps) == 3:
+            raise KeyboardInterrupt
+        step(self)
+
+    monkeypatch.setattr(_Descent, "_step", stops_at_the_third)
+    small = ("--sizes", "2,3", "--steps", "3", "--every", "2", "--lengths", "64", "--guard", "none")
+    words = ("calibrate", folder, *small, "--test-prompts", "0", "--out", tmp_path / "edge", "--runs", tmp_path)
+    result = CliRunner().invoke(strop, [str(word) for word in words])
+    assert result.exit_code == 130
+    kept = f"Kept: the steps up to the last validation, in {tmp_path}/calibrate; the same command continues."
+    assert kept in result.stderr
+    (state,) = tmp_path.glob("calibrate/*/state.safetensors")
     invoke(*words)
+    assert steps == [0, 1, 2, 2]
     assert not state.exists()
-    assert Edge.load(tmp_path / "edge").made["progress"]["step"] == 4
-
-
-def test_the_test_stays_within_what_the_task_and_the_model_have(capsys):
-    from strop.calibrate.recipe import Recipe
-    from strop.cli.calibrate import _suite
-    from strop.cli.language import readable
-
-    assert _suite(Recipe(task="variables", sizes=(8, 300)), 8).sizes == (300,)
-    assert _suite(Recipe(task="variables", sizes=(8, 30)), 8).sizes == (30, 60)
-    assert readable((256, 1024), tiny.model(max_position_embeddings=1024)) == (256, 1024)
-    assert capsys.readouterr().err == ""
-    assert readable((256, 1024), tiny.model(max_position_embeddings=512)) == (256,)
-    assert "The model has 512 positions: prose is read at 256 tokens." in capsys.readouterr().err
-    assert readable((256, 1024), tiny.model(max_position_embeddings=64)) == (64,)
+    assert Edge.load(tmp_path / "edge").made["progress"]["step"] == 3
 
 
 @pytest.mark.parametrize(
@@ -158,10 +175,15 @@ def test_text_alone_is_enough(folder: Path, tmp_path: Path, words):
 
 
 def test_bad_input_is_one_line(folder: Path, tmp_path: Path):
+    heads, edge = heads_of(tiny.model()), tmp_path / "edge.safetensors"
+    Edge.of(tiny.model(), "constant", {name: torch.zeros(count, 1) for name, count in heads.items()}, {}).save(edge)
     for words, message in (
         (("calibrate", folder, "--task", "recal"), "Did you mean 'recall'"),
         (("calibrate", folder, "--lengths", "64,64"), "lengths must not repeat"),
-        (("calibrate", folder, "--sizes", "3"), "--sizes must be the smallest and the largest"),
+        (
+            ("calibrate", folder, "--sizes", "3"),
+            "sizes must be the smallest and the largest, got (3,). For example 8,24",
+        ),
         (("calibrate", folder, "--form", "none", "--no-outputs"), "form must have numbers to learn"),
         (("calibrate", folder, "--phrasings", "room"), "must not be held out"),
         (("calibrate", folder, "--guard", "countin"), "Did you mean 'counting'"),
@@ -172,8 +194,11 @@ def test_bad_input_is_one_line(folder: Path, tmp_path: Path):
             ("evaluate", folder, "--edge", "e", "--data", "d", "--prompts", "9", "--sizes", "4"),
             "--sizes, --prompts must be left out with --data",
         ),
-        (("evaluate", folder, "--edge", "e", "--sizes", "4,4"), "sizes must not repeat"),
-        (("evaluate", folder, "--edge", tmp_path / "no"), "must be an edge, got no such file"),
+        (("evaluate", folder, "--edge", edge, "--sizes", "4,4"), "sizes must not repeat"),
+        (
+            ("evaluate", folder, "--edge", tmp_path / "no"),
+            "must be a folder, a file or a hub name owner/name, got none of them",
+        ),
     ):
         result = CliRunner().invoke(strop, [str(word) for word in words])
         assert result.exit_code == 2, words

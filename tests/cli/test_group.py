@@ -4,13 +4,14 @@ import signal
 import subprocess
 import sys
 import types
+import warnings
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from strop.cli import extras, group
-from strop.records import RecordsError
+from strop.errors import RecordsError, StropWarning
 
 LISTED = [verb for verb in group.VERBS if importlib.util.find_spec(f"strop.cli.{verb}")]
 TROUBLE = {
@@ -21,6 +22,7 @@ TROUBLE = {
     "bug": KeyError("a bug of ours"),
     "interrupt": KeyboardInterrupt(),
 }
+ANNOUNCED = {"ours": StropWarning("prose is read at 64 tokens."), "theirs": DeprecationWarning("old")}
 
 
 @pytest.fixture
@@ -33,8 +35,11 @@ def verb(monkeypatch):
     @click.option("--seeds", type=int)
     def command(what, seeds):
         if what == "kept":
-            group.kept("finished runs in runs/arena")
+            group.keep("finished runs in runs/arena")
             raise KeyboardInterrupt
+        if what.startswith("warn"):
+            warnings.warn(ANNOUNCED[what.partition(" ")[2]], stacklevel=1)
+            return
         raise TROUBLE[what]
 
     module = types.ModuleType("strop.cli.arena")
@@ -77,6 +82,13 @@ def test_ctrl_c_says_what_is_kept_and_exits_130(verb):
     result = run("arena", "kept")
     assert (result.exit_code, result.stderr) == (130, "\nstrop: interrupted. Kept: finished runs in runs/arena.\n")
     assert run("arena", "interrupt").stderr == "\nstrop: interrupted. Nothing was left half-written.\n"
+
+
+@pytest.mark.filterwarnings("always")
+def test_a_remark_is_a_plain_line_and_another_packages_warning_is_whole(verb):
+    result = run("arena", "warn ours")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "prose is read at 64 tokens.\n")
+    assert "DeprecationWarning: old" in run("arena", "warn theirs").stderr
 
 
 def test_unknown_words_suggest_the_nearest(verb):
@@ -127,15 +139,16 @@ def test_missing_click_is_told():
 VERB = """
 import sys, time, types, importlib.machinery, click
 from strop.cli import main
-from strop.cli.group import kept
-from strop.cli.output import progress, say
+from strop._progress import show_progress
+from strop.cli.group import keep
+from strop.cli.output import say
 @click.command()
 @click.argument("what")
 def command(what):
     if what == "flood":
         for _ in range(100_000): say("a long line of text")
-    kept("seed 3")
-    with progress("training", 100) as bar:
+    keep("seed 3")
+    with show_progress("training", 100) as bar:
         print("ready", flush=True)
         time.sleep(60)
 module = types.ModuleType("strop.cli.arena")

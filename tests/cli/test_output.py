@@ -3,6 +3,8 @@ import json
 import math
 import sys
 
+import pytest
+
 from strop.cli import output
 from strop.report.tables import Table
 
@@ -12,27 +14,12 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_is_silent_away_from_a_terminal_and_under_json(monkeypatch):
-    for stream, quiet in ((io.StringIO(), False), (Terminal(), True)):
-        monkeypatch.setattr(sys, "stderr", stream)
-        with output.progress("training", 3, quiet=quiet) as bar:
-            bar.advance()
-            bar.update(text="evaluating", completed=2, total=4)
-            bar.say("hello")
-        assert stream.getvalue() == ""
-
-
-def test_progress_shows_counts_and_time_left_on_a_terminal(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    monkeypatch.setenv("TERM", "xterm")
-    with output.progress("training [x]", 3) as bar:
-        bar.advance(2)
-        bar.say("seed [1] done")
-    shown = sys.stderr.getvalue()
-    assert "training [x]" in shown
-    assert "2/3" in shown
-    assert "left" in shown
-    assert "seed [1] done\n" in shown
+@pytest.mark.parametrize(("stream", "as_json", "shown"), [
+    (io.StringIO(), False, False), (Terminal(), True, False), (Terminal(), False, True)
+])  # fmt: skip
+def test_bars_are_for_a_terminal_and_not_under_json(monkeypatch, stream, as_json, shown):
+    monkeypatch.setattr(sys, "stderr", stream)
+    assert output.bars(as_json) is shown
 
 
 def test_a_table_in_a_pipe_is_never_cut(capsys):

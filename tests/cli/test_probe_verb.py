@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import folders
 import pytest
 from click.testing import CliRunner, Result
-from hf import folders
 
 from strop import records
 from strop.cli.group import strop
@@ -67,7 +67,7 @@ def test_bad_input_is_one_line_a_code_and_no_report(model: Path, text: Path, tmp
         ([tmp_path / "void"], "must hold config.json"),
         ([bare], "must hold weights"),
         ([model, "--text", tmp_path / "empty.txt"], "text must hold words, got an empty file"),
-        ([model, "--text", tmp_path / "latin.txt"], "text must be a UTF-8 file"),
+        ([model, "--text", tmp_path / "latin.txt"], "latin.txt must be UTF-8 text, got other bytes"),
         ([model, "--text", tmp_path / "absent.txt"], "absent.txt"),
         ([model, "--text", text, "--lengths", "16,512"], "lengths must be at most the model's 256 positions, got 512"),
         ([model, "--text", text, "--lengths", "16,x"], "must be integers between commas"),

@@ -9,7 +9,7 @@ import torch.utils.checkpoint
 from cases import HEAD_DIM, HEADS, MASKS, NORMALISERS, mask_arguments
 
 import strop
-from strop.kernels import IMPLEMENTATIONS, layout
+from strop.kernels import IMPLEMENTATIONS, shapes
 from strop.normalisers import Temperature
 
 SHAPES = [(1, 1), (1, 7), (7, 63), (63, 7), (111, 111)]
@@ -21,7 +21,7 @@ FAST = [name for name in IMPLEMENTATIONS if name != "reference"]
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Make streaming take several blocks at these sizes."""
-    monkeypatch.setattr(layout, "LOGITS_IN_MEMORY", 10_000)
+    monkeypatch.setattr(shapes, "LOGITS_IN_MEMORY", 10_000)
 
 
 def inputs(n_q, n_k, draw, groups=2, value_dim=5, batch=2):
@@ -83,7 +83,7 @@ def test_implementations_agree_with_the_definition(kind, dtype, draw):
 @pytest.mark.parametrize("impl", FAST)
 @pytest.mark.parametrize("kind", ["softmax", "adaptive", "ssmax", "entmax15"])
 def test_a_thousand_keys(kind, impl, draw, monkeypatch):
-    monkeypatch.setattr(layout, "LOGITS_IN_MEMORY", 1_000_000)
+    monkeypatch.setattr(shapes, "LOGITS_IN_MEMORY", 1_000_000)
     if impl == "fused_calls" and kind == "entmax15":
         return
     tensors = [t[:1] for t in inputs(1000, 1000, draw, value_dim=8)]
@@ -105,7 +105,11 @@ def test_statistics_equal_those_of_the_logits(impl, draw):
             strop.attention(q, k, v, impl=impl, return_stats=True)
         return
     expected = strop.RowStats.of(q @ k.mT / HEAD_DIM**0.5, keep)
-    for normaliser in (strop.Softmax(), strop.AdaptiveTemperature(), strop.Entmax15()):
+    for normaliser in (
+        strop.normalisers.Softmax(),
+        strop.normalisers.AdaptiveTemperature(),
+        strop.normalisers.Entmax15(),
+    ):
         dtype = torch.float32 if impl == "native" else torch.float64
         _, stats = strop.attention(
             *(t.to(dtype) for t in (q, k, v)), keep, normaliser=normaliser, impl=impl, return_stats=True
@@ -120,12 +124,12 @@ def test_soft_capped_logits(impl, draw):
     q, k, v = inputs(7, 63, draw, groups=HEADS)
     keep = torch.rand(7, 63, generator=draw) < 0.7
     logits = 2.0 * torch.tanh(q @ k.mT / HEAD_DIM**0.5 / 2.0)
-    expected = strop.AdaptiveTemperature().weights(logits, keep) @ v
+    expected = strop.normalisers.AdaptiveTemperature().weights(logits, keep) @ v
     got = strop.attention(q, k, v, keep, normaliser="adaptive", softcap=2.0, impl=impl)
     torch.testing.assert_close(got, expected)
 
 
-class Listener(strop.Temperature):
+class Listener(strop.normalisers.Temperature):
     """Keeps what it is told of the rows."""
 
     def inverse_temperature(self, stats):
@@ -151,7 +155,7 @@ def test_gradients_reach_beta_unless_detached(draw):
     for impl in ("reference", "streaming", "fused_calls"):
 
         def call(q, k, v, impl=impl, **settings):
-            normaliser = strop.AdaptiveTemperature(**settings)
+            normaliser = strop.normalisers.AdaptiveTemperature(**settings)
             return strop.attention(q, k, v, is_causal=True, normaliser=normaliser, impl=impl)
 
         leaves = [t.clone().requires_grad_() for t in tensors]

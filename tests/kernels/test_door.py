@@ -86,7 +86,7 @@ def test_both_ways_of_writing_never_hide_the_key(low):
         (dict(impl="fussed_calls"), ValueError, "impl must be known, got 'fussed_calls'. Did you mean 'fused_calls'"),
         (dict(normaliser="adaptative"), ValueError, "Did you mean 'adaptive'"),
         (dict(normaliser=torch.nn.Softmax(-1)), TypeError, "normaliser must be a Normaliser or a name, got Softmax"),
-        (dict(normaliser=strop.SSMax(heads=3)), ValueError, "query must have 3 heads as SSMax has"),
+        (dict(normaliser=strop.normalisers.SSMax(heads=3)), ValueError, "query must have 3 heads as SSMax has"),
         (dict(normaliser="entmax15", impl="fused_calls"), ValueError, "Entmax15 is not of the temperature family"),
         (dict(query=q / 0, impl="fused_calls"), ValueError, "does not keep a NaN or inf to the rows"),
         (dict(key=k / 0, impl="fused_calls"), ValueError, "does not keep a NaN or inf to the rows"),

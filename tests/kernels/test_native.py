@@ -16,18 +16,20 @@ LEVELS = native.status().levels
 pytestmark = pytest.mark.skipif(not LEVELS, reason=f"not built: {native.status().reason}")
 
 NORMALISERS = {
-    "softmax": strop.Softmax,
-    "softmax β=2.5": lambda: strop.Softmax(2.5),
-    "softmax β=0": lambda: strop.Softmax(0.0),
-    "softmax β=-1": lambda: strop.Softmax(-1.0),
-    "adaptive": strop.AdaptiveTemperature,
-    "adaptive hold": lambda: strop.AdaptiveTemperature(beyond_fit="hold"),
-    "ssmax": strop.SSMax,
-    "log_n": lambda: strop.LogN(16),
-    "off_by_one": strop.OffByOne,
-    "adaptive with sink": lambda: strop.WithSink(strop.AdaptiveTemperature(), torch.tensor(0.7)),
-    "sparsemax": strop.Sparsemax,
-    "entmax15": strop.Entmax15,
+    "softmax": strop.normalisers.Softmax,
+    "softmax β=2.5": lambda: strop.normalisers.Softmax(2.5),
+    "softmax β=0": lambda: strop.normalisers.Softmax(0.0),
+    "softmax β=-1": lambda: strop.normalisers.Softmax(-1.0),
+    "adaptive": strop.normalisers.AdaptiveTemperature,
+    "adaptive hold": lambda: strop.normalisers.AdaptiveTemperature(beyond_fit="hold"),
+    "ssmax": strop.normalisers.SSMax,
+    "log_n": lambda: strop.normalisers.LogN(16),
+    "off_by_one": strop.normalisers.OffByOne,
+    "adaptive with sink": lambda: strop.normalisers.WithSink(
+        strop.normalisers.AdaptiveTemperature(), torch.tensor(0.7)
+    ),
+    "sparsemax": strop.normalisers.Sparsemax,
+    "entmax15": strop.normalisers.Entmax15,
 }
 
 
@@ -96,12 +98,12 @@ def compare(tensors, dtype, mask, level, **settings):
     settings = {"scale": 0.3, "softcap": None, "dropout_p": 0.0, "return_stats": True, **settings}
     tensors = [like(t, dtype) for t in tensors]
     wide = [t.double() for t in tensors]
-    out, stats = native.run(Request(*tensors, mask, **settings), level)
+    out, stats = native.implementation.run(Request(*tensors, mask, **settings), level)
     assert out.dtype == dtype
-    bare, _ = native.run(Request(*tensors, mask, **{**settings, "return_stats": False}), level)
+    bare, _ = native.implementation.run(Request(*tensors, mask, **{**settings, "return_stats": False}), level)
     torch.testing.assert_close(bare, out, equal_nan=True)
-    plain, plain_stats = reference.run(Request(*tensors, mask, **settings))
-    exact, exact_stats = reference.run(Request(*wide, mask, **settings))
+    plain, plain_stats = reference.implementation.run(Request(*tensors, mask, **settings))
+    exact, exact_stats = reference.implementation.run(Request(*wide, mask, **settings))
     what = (level, dtype, settings["normaliser"], [tuple(t.shape) for t in tensors])
     assert_within_budget([out, *stats], [plain, *plain_stats], [exact, *exact_stats], dtype, what)
 
@@ -154,10 +156,12 @@ def test_long_and_wide(level, kind, n_q, n_k, d, draw):
 def test_a_row_has_the_same_bits_in_a_unit_of_any_height(level, kind, draw):
     query, key, value = (torch.randn(1, 1, n, 8, generator=draw) for n in (16_400, 300, 300))  # units of 256 rows
     settings = {"scale": 0.3, "softcap": None, "dropout_p": 0.0, "return_stats": True}
-    whole, _ = native.run(Request(query, key, value, Mask(), normaliser=NORMALISERS[kind](), **settings), level)
+    whole, _ = native.implementation.run(
+        Request(query, key, value, Mask(), normaliser=NORMALISERS[kind](), **settings), level
+    )
     for rows in (slice(0, 70), slice(11_000, 15_100)):  # of 64 and of 128
         request = Request(query[:, :, rows], key, value, Mask(), normaliser=NORMALISERS[kind](), **settings)
-        part, _ = native.run(request, level)
+        part, _ = native.implementation.run(request, level)
         assert torch.equal(whole[:, :, rows], part)
 
 
@@ -178,7 +182,9 @@ def test_every_visible_logit_far_below_zero(bias, level, draw):
     """Visible keys must win over hidden ones however low they are."""
     q, k, v = (torch.randn(1, 2, n, 8, generator=draw, dtype=torch.float64) for n in (40, 70, 70))
     keep = torch.rand(40, 70, generator=draw) < 0.5
-    compare([q, k, v], torch.float32, Mask(keep, torch.full((40, 70), bias)), level, normaliser=strop.Softmax())
+    compare(
+        [q, k, v], torch.float32, Mask(keep, torch.full((40, 70), bias)), level, normaliser=strop.normalisers.Softmax()
+    )
 
 
 @pytest.mark.parametrize("beta", [1e-35, 1e-3, 1e3, 1e35])
@@ -186,7 +192,7 @@ def test_every_visible_logit_far_below_zero(bias, level, draw):
 def test_extreme_inverse_temperatures(beta, level, draw):
     q, k, v = (torch.randn(1, 2, n, 8, generator=draw, dtype=torch.float64) for n in (40, 70, 70))
     keep = torch.rand(40, 70, generator=draw) < 0.5
-    compare([q, k, v], torch.float32, Mask(keep), level, normaliser=strop.Softmax(beta))
+    compare([q, k, v], torch.float32, Mask(keep), level, normaliser=strop.normalisers.Softmax(beta))
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -205,12 +211,12 @@ def test_strange_numbers_stay_in_rows_that_may_see_them(which, strange, kind, n_
         "dropout_p": 0.0,
         "return_stats": True,
     }
-    clean, _ = native.run(Request(*tensors, Mask(keep), **settings), level)
+    clean, _ = native.implementation.run(Request(*tensors, Mask(keep), **settings), level)
     tensors[which][:, :, 137 if which else n_q // 2, 3] = strange
-    out, stats = native.run(Request(*tensors, Mask(keep), **settings), level)
+    out, stats = native.implementation.run(Request(*tensors, Mask(keep), **settings), level)
     sees = keep[0, 0, :, 137] if which else torch.arange(n_q) == n_q // 2
     torch.testing.assert_close(out[:, :, ~sees], clean[:, :, ~sees])
-    exact, truth = reference.run(Request(*(t.double() for t in tensors), Mask(keep), **settings))
+    exact, truth = reference.implementation.run(Request(*(t.double() for t in tensors), Mask(keep), **settings))
     torch.testing.assert_close(out.double(), exact, rtol=1e-4, atol=1e-5, equal_nan=True)
     for field, expected in zip(stats, truth, strict=True):
         torch.testing.assert_close(field.double(), expected.double(), rtol=1e-4, atol=1e-5, equal_nan=True)

@@ -7,13 +7,15 @@ import torch
 from cases import built
 
 import strop
-from strop.kernels import api, fused_calls, layout, native, native_abi, reference
+from strop.kernels import fused_calls, native, reference, shapes
+from strop.kernels.dispatch import choose
 from strop.kernels.mask import Mask
+from strop.kernels.native import abi
 from strop.kernels.request import Request
 from strop.normalisers import Temperature
 
 SETTINGS = {"scale": 0.3, "softcap": None, "dropout_p": 0.0, "return_stats": True}
-ADAPTIVE = strop.AdaptiveTemperature()
+ADAPTIVE = strop.normalisers.AdaptiveTemperature()
 
 
 def inputs(draw, n_q=70, n_k=300, d=16, heads=4, kv_heads=2):
@@ -21,7 +23,7 @@ def inputs(draw, n_q=70, n_k=300, d=16, heads=4, kv_heads=2):
 
 
 def results(tensors, mask=None, level=None, **settings):
-    out, stats = native.run(
+    out, stats = native.implementation.run(
         Request(*tensors, mask or Mask(), **{**SETTINGS, "normaliser": ADAPTIVE, **settings}), level
     )
     return [out, *(stats or ())]
@@ -29,7 +31,7 @@ def results(tensors, mask=None, level=None, **settings):
 
 def test_status_says_what_runs_or_why_not():
     status = native.status()
-    assert status.loaded == (status.reason is None) == (status.level in native_abi.LEVELS)
+    assert status.loaded == (status.reason is None) == (status.level in abi.LEVELS)
     assert status.threads == torch.get_num_threads()
 
 
@@ -38,7 +40,7 @@ def test_status_says_what_runs_or_why_not():
 @pytest.mark.parametrize("kind", ["softmax", "adaptive", "entmax15"])
 @pytest.mark.parametrize("team", ["torch", "own"])
 def test_same_bits_with_any_number_of_threads_and_on_every_run(n_q, kind, team, draw, monkeypatch):
-    kernel = native_abi.library()
+    kernel = abi.library()
     if team == "own":
         monkeypatch.setattr(kernel, "team", None)
     tensors = inputs(draw, n_q=n_q, n_k=5000)
@@ -96,11 +98,11 @@ def test_the_cache_of_a_model_is_read_where_it_lies(draw):
 @built
 @pytest.mark.parametrize("kind", ["softmax", "adaptive", "ssmax", "entmax15"])
 def test_gradients_in_blocks_equal_those_of_the_definition(kind, draw, monkeypatch):
-    monkeypatch.setattr(layout, "LOGITS_IN_MEMORY", 40_000)  # several blocks of rows
+    monkeypatch.setattr(shapes, "LOGITS_IN_MEMORY", 40_000)  # several blocks of rows
     tensors = inputs(draw)
     bias = torch.randn(1, 4, 70, 300, generator=draw)
     grads = []
-    for run, dtype in ((native.run, torch.float32), (reference.run, torch.float64)):
+    for run, dtype in ((native.implementation.run, torch.float32), (reference.implementation.run, torch.float64)):
         rule = strop.normalisers.by_name(kind).to(dtype)
         leaves = [t.to(dtype, copy=True).requires_grad_() for t in (*tensors, bias)]
         out, stats = run(Request(*leaves[:3], Mask(bias=leaves[3], diagonal=3), normaliser=rule, **SETTINGS))
@@ -116,21 +118,21 @@ def test_auto_trains_by_fused_calls(draw):
     tensors, leaves = inputs(draw), [t.requires_grad_() for t in inputs(draw)]
 
     def chosen(given, normaliser=ADAPTIVE, **more):
-        return api._choose("auto", Request(*given, Mask(), 1.0, normaliser, **more))
+        return choose("auto", Request(*given, Mask(), 1.0, normaliser, **more))
 
-    assert chosen(tensors) is native
-    assert chosen(leaves) is fused_calls
-    assert chosen(tensors, strop.SSMax(4)) is fused_calls  # its parameter is trained
-    assert chosen(leaves, return_stats=True) is native
-    assert chosen(leaves, strop.Entmax15()) is native
+    assert chosen(tensors) is native.implementation
+    assert chosen(leaves) is fused_calls.implementation
+    assert chosen(tensors, strop.normalisers.SSMax(4)) is fused_calls.implementation  # its parameter is trained
+    assert chosen(leaves, return_stats=True) is native.implementation
+    assert chosen(leaves, strop.normalisers.Entmax15()) is native.implementation
     with torch.no_grad():
-        assert chosen(leaves) is native
+        assert chosen(leaves) is native.implementation
 
 
 @built
 def test_second_derivatives_are_refused(draw):
     leaves = [t.requires_grad_() for t in inputs(draw, 5, 6)]
-    out, _ = native.run(Request(*leaves, Mask(), normaliser=strop.Softmax(), **SETTINGS))
+    out, _ = native.implementation.run(Request(*leaves, Mask(), normaliser=strop.normalisers.Softmax(), **SETTINGS))
     with pytest.raises(RuntimeError, match="has no second derivatives"):
         torch.autograd.grad(out.sum(), leaves[0], create_graph=True)
 
@@ -142,7 +144,9 @@ def test_training_keeps_memory_linear(draw):
     gc.collect()
     saved = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.numel()) or t, lambda t: t):
-        native.run(Request(*leaves, Mask(diagonal=0), **SETTINGS, normaliser=strop.AdaptiveTemperature()))
+        native.implementation.run(
+            Request(*leaves, Mask(diagonal=0), **SETTINGS, normaliser=strop.normalisers.AdaptiveTemperature())
+        )
     assert saved
     assert max(saved) <= 2000 * 4
 
@@ -160,21 +164,27 @@ class HalfEntropy(Temperature):
 def test_any_temperature_runs_through_the_statistics(draw):
     tensors = inputs(draw)
     for mask in (Mask(), Mask(diagonal=-5)):
-        exact, _ = reference.run(Request(*(t.double() for t in tensors), mask, normaliser=HalfEntropy(), **SETTINGS))
+        exact, _ = reference.implementation.run(
+            Request(*(t.double() for t in tensors), mask, normaliser=HalfEntropy(), **SETTINGS)
+        )
         got = results(tensors, mask, normaliser=HalfEntropy())
         torch.testing.assert_close(got[0].double(), exact, rtol=1e-5, atol=1e-5)
 
 
 @built
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # torch's own, while it traces
-@pytest.mark.parametrize("rule", [strop.Softmax(), strop.AdaptiveTemperature(), strop.LogN(9), HalfEntropy()], ids=str)
+@pytest.mark.parametrize(
+    "rule",
+    [strop.normalisers.Softmax(), strop.normalisers.AdaptiveTemperature(), strop.normalisers.LogN(9), HalfEntropy()],
+    ids=str,
+)
 def test_compiled_in_one_graph(rule, draw):
     tensors = inputs(draw, 9, 40)
     torch.compiler.reset()
     mask = Mask(diagonal=31)
 
     def attend(*t):
-        if native.reason_not(Request(*t, mask, normaliser=rule, **SETTINGS)) is not None:
+        if native.implementation.find_obstacle(Request(*t, mask, normaliser=rule, **SETTINGS)) is not None:
             return []
         return results(t, mask, normaliser=rule)
 
@@ -187,23 +197,29 @@ def test_compiled_in_one_graph(rule, draw):
 @built
 def test_what_it_cannot_do_it_says(draw):
     q, k, v = inputs(draw, 5, 6)
-    request = Request(q, k, v, Mask(), normaliser=strop.Softmax(), **SETTINGS)
-    assert native.reason_not(request) is None
-    assert "float64" in native.reason_not(request._replace(query=q.double(), key=k.double(), value=v.double()))
-    assert "dropout" in native.reason_not(request._replace(dropout_p=0.5))
-    assert "TopK is neither" in native.reason_not(request._replace(normaliser=strop.TopK(2)))
-    sunk = request._replace(normaliser=strop.WithSink(strop.Softmax(), torch.zeros(4, 1, requires_grad=True) * 1.0))
-    assert "WithSink.logit wants a gradient" in native.reason_not(sunk)
+    request = Request(q, k, v, Mask(), normaliser=strop.normalisers.Softmax(), **SETTINGS)
+    assert native.implementation.find_obstacle(request) is None
+    assert "float64" in native.implementation.find_obstacle(
+        request._replace(query=q.double(), key=k.double(), value=v.double())
+    )
+    assert "dropout" in native.implementation.find_obstacle(request._replace(dropout_p=0.5))
+    assert "TopK is neither" in native.implementation.find_obstacle(
+        request._replace(normaliser=strop.normalisers.TopK(2))
+    )
+    sunk = request._replace(
+        normaliser=strop.normalisers.WithSink(strop.normalisers.Softmax(), torch.zeros(4, 1, requires_grad=True) * 1.0)
+    )
+    assert "WithSink.logit wants a gradient" in native.implementation.find_obstacle(sunk)
     with torch.no_grad():
-        assert native.reason_not(sunk) is None
+        assert native.implementation.find_obstacle(sunk) is None
 
 
 @built
 def test_an_unknown_instruction_set_is_refused(draw, monkeypatch):
-    kernel = native_abi.library()
-    monkeypatch.setattr(native_abi, "LEVELS", (*native_abi.LEVELS, "avx1024"))
+    kernel = abi.library()
+    monkeypatch.setattr(abi, "LEVELS", (*abi.LEVELS, "avx1024"))
     with pytest.raises(ValueError, match="level must be one of"):
-        kernel.run(native_abi.Args(), "avx1024")
+        kernel.run(abi.Args(), "avx1024")
 
 
 def test_without_the_library_everything_else_works(draw, monkeypatch):
@@ -213,17 +229,22 @@ def test_without_the_library_everything_else_works(draw, monkeypatch):
     monkeypatch.setattr(native, "MISSING", why)
     q, k, v = inputs(draw, 5, 6, kv_heads=4)
     assert native.status() == native.Status(False, why, None, (), torch.get_num_threads(), None)
-    assert native.reason_not(Request(q, k, v, Mask(), normaliser=strop.Softmax(), **SETTINGS)) == why
+    assert (
+        native.implementation.find_obstacle(
+            Request(q, k, v, Mask(), normaliser=strop.normalisers.Softmax(), **SETTINGS)
+        )
+        == why
+    )
     expected = torch.nn.functional.scaled_dot_product_attention(q, k, v)
     torch.testing.assert_close(strop.attention(q, k, v), expected)
 
 
 def test_a_stale_or_broken_library_is_named(monkeypatch, tmp_path):
     (tmp_path / "_native.so").write_bytes(b"not a library")
-    monkeypatch.setattr(native_abi, "__file__", str(tmp_path / "native_abi.py"))
-    assert "could not be loaded" in native_abi.library.__wrapped__()
+    monkeypatch.setattr(abi, "__file__", str(tmp_path / "abi.py"))
+    assert "could not be loaded" in abi.library.__wrapped__()
     (tmp_path / "_native.so").unlink()
-    assert "was not built" in native_abi.library.__wrapped__()
+    assert "was not built" in abi.library.__wrapped__()
 
 
 @built

@@ -14,7 +14,7 @@ counted = pytest.mark.skipif(not STATUS.exists(), reason="the system does not sa
 
 
 def attend(tensors, rule=None):
-    return strop.attention(*tensors, normaliser=rule or strop.AdaptiveTemperature(), impl="native")
+    return strop.attention(*tensors, normaliser=rule or strop.normalisers.AdaptiveTemperature(), impl="native")
 
 
 def inputs(draw, n_q, n_k, d=8):

@@ -36,7 +36,7 @@ def rows_with_entropy(*entropies):
 
 
 def beta_of(*entropies, **settings):
-    return strop.AdaptiveTemperature(**settings).inverse_temperature(rows_with_entropy(*entropies))
+    return strop.normalisers.AdaptiveTemperature(**settings).inverse_temperature(rows_with_entropy(*entropies))
 
 
 def wide_rows(draw):
@@ -49,7 +49,7 @@ def wide_rows(draw):
 @given(rows())
 def test_weights_are_the_published_ones(case):
     logits, keep = case
-    weights = strop.AdaptiveTemperature().weights(logits, keep)
+    weights = strop.normalisers.AdaptiveTemperature().weights(logits, keep)
     for i in range(len(logits)):
         seen = torch.ones_like(logits[i], dtype=torch.bool) if keep is None else keep[i]
         if seen.any():
@@ -58,7 +58,7 @@ def test_weights_are_the_published_ones(case):
 
 def test_derived_facts_of_the_published_polynomial():
     crossing, peak, end = 0.8486, 4.4120, 5.94452
-    normaliser = strop.AdaptiveTemperature()
+    normaliser = strop.normalisers.AdaptiveTemperature()
     assert normaliser.peak == pytest.approx(peak, abs=1e-3)
     assert normaliser.end == pytest.approx(end, abs=1e-4)
     assert beta_of(peak).item() == pytest.approx(2.4214, abs=1e-4)
@@ -72,13 +72,13 @@ def test_hold_keeps_the_peak_where_the_paper_lets_go():
     held = beta_of(2.0, 4.0, 4.412, 5.0, 6.0, 9.7, beyond_fit="hold")
     assert torch.equal(held[:2], beta_of(2.0, 4.0))
     torch.testing.assert_close(held[2:], torch.full((4,), 2.4214, dtype=torch.float64), atol=1e-4, rtol=0)
-    outside = strop.AdaptiveTemperature().outside_fit(rows_with_entropy(1.0, 5.94, 5.95, 9.0))
+    outside = strop.normalisers.AdaptiveTemperature().outside_fit(rows_with_entropy(1.0, 5.94, 5.95, 9.0))
     assert outside.tolist() == [False, False, True, True]
 
 
 def test_own_coefficients_and_threshold():
     assert beta_of(1.0, 3.0, coefficients=(2.0, 0.0), threshold=2.0).tolist() == [1.0, 6.0]
-    rising = strop.AdaptiveTemperature((2.0, 0.0), beyond_fit="hold")
+    rising = strop.normalisers.AdaptiveTemperature((2.0, 0.0), beyond_fit="hold")
     assert rising.peak == rising.end == math.inf
 
 
@@ -86,7 +86,7 @@ def test_own_coefficients_and_threshold():
 @given(rows())
 def test_the_largest_key_stays_the_largest(case):
     logits, keep = case
-    weights = strop.AdaptiveTemperature().weights(logits, keep)
+    weights = strop.normalisers.AdaptiveTemperature().weights(logits, keep)
     top = RowStats.of(logits, keep).max[:, None]
     best = weights.amax(-1, keepdim=True)
     seen = torch.ones_like(logits, dtype=torch.bool) if keep is None else keep
@@ -95,8 +95,8 @@ def test_the_largest_key_stays_the_largest(case):
 
 def test_mistake_reversed_powers(draw):
     logits = wide_rows(draw)
-    right = strop.AdaptiveTemperature().weights(logits)
-    wrong = strop.AdaptiveTemperature(PAPER_COEFFICIENTS[::-1]).weights(logits)
+    right = strop.normalisers.AdaptiveTemperature().weights(logits)
+    wrong = strop.normalisers.AdaptiveTemperature(PAPER_COEFFICIENTS[::-1]).weights(logits)
     expected = torch.stack([published(row) for row in logits])
     torch.testing.assert_close(right, expected)
     assert not torch.allclose(wrong, expected, atol=1e-3)
@@ -105,7 +105,7 @@ def test_mistake_reversed_powers(draw):
 def test_mistake_polynomial_taken_as_theta(draw):
     logits = wide_rows(draw)
     stats = RowStats.of(logits)
-    right = strop.AdaptiveTemperature()
+    right = strop.normalisers.AdaptiveTemperature()
     mistaken = (logits / right.inverse_temperature(stats)[:, None]).softmax(-1)
     # sharpening lowers the entropy (Proposition 3.2); the mistake raises it
     assert (entropy_of(right.weights(logits)) <= stats.entropy + 1e-9).all()
@@ -119,7 +119,7 @@ def test_mistake_masks_of_minus_infinity_give_nan_entropy_and_no_sharpening():
     entropy = -(naive * naive.log()).sum(-1)
     assert entropy.isnan().all()  # and NaN > 0.5 is False: β = 1, silently
     stats = RowStats.of(logits, keep)
-    assert strop.AdaptiveTemperature().inverse_temperature(stats) > 1.5
+    assert strop.normalisers.AdaptiveTemperature().inverse_temperature(stats) > 1.5
     # should a NaN arrive all the same, it shows
     assert beta_of(math.nan).isnan().all()
 
@@ -130,7 +130,7 @@ def test_mistake_nan_gradients_under_masks():
     naive = logits.masked_fill(~keep, -torch.inf).softmax(-1)
     (grad,) = torch.autograd.grad(torch.where(naive > 0, naive * naive.log(), 0.0).sum(), logits)
     assert grad.isnan().any()
-    (grad,) = torch.autograd.grad(strop.AdaptiveTemperature().weights(logits, keep).square().sum(), logits)
+    (grad,) = torch.autograd.grad(strop.normalisers.AdaptiveTemperature().weights(logits, keep).square().sum(), logits)
     assert grad.isfinite().all()
     assert (grad[:, 20:] == 0).all()
     assert (grad[:, :20] != 0).any()
@@ -141,7 +141,7 @@ def test_mistake_tiny_constants_underflow_in_half_precision():
     logits[0, 0] = 30.0
     p = logits.softmax(-1)
     assert (p * (p + torch.tensor(1e-9, dtype=torch.float16)).log()).sum().isnan()
-    assert strop.AdaptiveTemperature().weights(logits).isfinite().all()
+    assert strop.normalisers.AdaptiveTemperature().weights(logits).isfinite().all()
 
 
 def test_mistake_clamped_logits_let_hidden_keys_through():
@@ -149,12 +149,12 @@ def test_mistake_clamped_logits_let_hidden_keys_through():
     keep = torch.arange(10) < 5
     clamped = logits.masked_fill(~keep, -torch.inf).clamp(min=-50.0).softmax(-1)
     assert (clamped[0, 5:] > 0.05).all()
-    assert (strop.AdaptiveTemperature().weights(logits, keep)[0, 5:] == 0).all()
+    assert (strop.normalisers.AdaptiveTemperature().weights(logits, keep)[0, 5:] == 0).all()
 
 
 def test_mistake_padded_items_are_attended_to(draw):
     q, k, v = (torch.randn(1, 1, n, 8, generator=draw, dtype=torch.float64) for n in (1, 20, 20))
-    normaliser = strop.AdaptiveTemperature()
+    normaliser = strop.normalisers.AdaptiveTemperature()
     alone = strop.attention(q, k, v, normaliser=normaliser)
     padded_k, padded_v = (torch.nn.functional.pad(x, (0, 0, 0, 12)) for x in (k, v))
     hidden = torch.arange(32)[None] < 20
@@ -167,10 +167,10 @@ def test_mistake_padded_items_are_attended_to(draw):
 
 def test_mistake_entropy_summed_over_the_batch(draw):
     logits = wide_rows(draw)
-    together = strop.AdaptiveTemperature().weights(logits)
-    alone = torch.cat([strop.AdaptiveTemperature().weights(row[None]) for row in logits])
+    together = strop.normalisers.AdaptiveTemperature().weights(logits)
+    alone = torch.cat([strop.normalisers.AdaptiveTemperature().weights(row[None]) for row in logits])
     torch.testing.assert_close(together, alone)
-    summed = strop.AdaptiveTemperature()
+    summed = strop.normalisers.AdaptiveTemperature()
     total = RowStats.of(logits).map(lambda field: field.sum().expand(len(logits)))
     assert not torch.allclose(summed.inverse_temperature(total), summed.inverse_temperature(RowStats.of(logits)))
 
@@ -178,7 +178,7 @@ def test_mistake_entropy_summed_over_the_batch(draw):
 def test_mistake_n_counted_over_hidden_keys(draw):
     logits = torch.randn(1, 64, generator=draw, dtype=torch.float64)
     keep = torch.arange(64)[None] < 8
-    right = strop.SSMax(init=1.0).weights(logits, keep)[:, :8]
+    right = strop.normalisers.SSMax(init=1.0).weights(logits, keep)[:, :8]
     torch.testing.assert_close(right, (math.log(8) * logits[:, :8]).softmax(-1))
     assert not torch.allclose(right, (math.log(64) * logits[:, :8]).softmax(-1), atol=1e-3)
 
@@ -187,14 +187,14 @@ def test_mistake_log_n_added_is_a_no_op(draw):
     logits = torch.randn(1, 64, generator=draw, dtype=torch.float64)
     added = (logits + math.log(64)).softmax(-1)
     torch.testing.assert_close(added, logits.softmax(-1))
-    assert not torch.allclose(strop.SSMax(init=1.0).weights(logits), added, atol=1e-3)
+    assert not torch.allclose(strop.normalisers.SSMax(init=1.0).weights(logits), added, atol=1e-3)
 
 
 @pytest.mark.parametrize("impl", ["reference", "streaming", "fused_calls"])
 def test_mistake_scaling_masked_scores_on_the_first_causal_row(impl, draw):
     assert (math.log(1) * torch.tensor(-torch.inf)).isnan()
     q, k, v = (torch.randn(1, 1, 9, 8, generator=draw).requires_grad_() for _ in range(3))
-    out = strop.attention(q, k, v, is_causal=True, normaliser=strop.SSMax(init=1.0), impl=impl)
+    out = strop.attention(q, k, v, is_causal=True, normaliser=strop.normalisers.SSMax(init=1.0), impl=impl)
     torch.testing.assert_close(out[..., 0, :], v[..., 0, :])
     grads = torch.autograd.grad(out.square().sum(), (q, k, v))
     assert all(grad.isfinite().all() for grad in grads)

@@ -8,12 +8,13 @@ from cases import HEAD_DIM, HEADS, NORMALISERS
 from further import holes, inputs, moved, randn
 
 import strop
+from strop.kernels import native
 from strop.normalisers import PowerN, RelativeLogN, SelectiveTemperature
 from strop.sharpness import RowStats
 
 
 def beta(normaliser, *n):
-    return normaliser.inverse_temperature(RowStats.counted(torch.tensor(n), torch.float64)).tolist()
+    return normaliser.inverse_temperature(RowStats.of_counts(torch.tensor(n), torch.float64)).tolist()
 
 
 def test_power_n_is_a_power_of_the_ratio():
@@ -56,7 +57,7 @@ def test_all_three_run_in_every_implementation(draw):
         normaliser = NORMALISERS[name]()
         expected = strop.attention(*tensors, is_causal=True, normaliser=normaliser, impl="reference")
         for impl in ("native", "fused_calls", "streaming"):
-            if impl == "native" and not strop.native.status().loaded:
+            if impl == "native" and not native.status().loaded:
                 continue
             got = strop.attention(*tensors, is_causal=True, normaliser=normaliser, impl=impl)
             torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)

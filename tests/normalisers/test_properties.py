@@ -148,7 +148,7 @@ def test_learned_normalisers_train(kind, draw):
 
 
 def test_names_build_what_they_say():
-    assert isinstance(by_name("adaptive"), strop.AdaptiveTemperature)
+    assert isinstance(by_name("adaptive"), strop.normalisers.AdaptiveTemperature)
     assert by_name("top_k", k=5).k == 5
     assert all(isinstance(NAMES[name], type) for name in NAMES)
 
@@ -158,19 +158,22 @@ def test_names_build_what_they_say():
     [
         (lambda: by_name("sofmax"), "normaliser must be known, got 'sofmax'. Did you mean 'softmax'"),
         (lambda: by_name("yarn"), "normaliser 'yarn' must be given its settings"),
-        (lambda: strop.Softmax(float("nan")), "beta must be a finite number, got nan"),
-        (lambda: strop.Entmax(1.0), "alpha must be a finite number greater than 1, got 1.0"),
-        (lambda: strop.TopK(0), "k must be a whole number of at least 1, got 0"),
-        (lambda: strop.LogN(1), "trained_length must be a finite number greater than 1, got 1"),
-        (lambda: strop.OffByOne(0), "n0 must be a finite number greater than 0"),
-        (lambda: strop.SSMax(heads=0), "heads must be at least 1 or None, got 0"),
-        (lambda: strop.QASSMax(0, 8), "heads must be at least 1, got 0"),
+        (lambda: strop.normalisers.Softmax(float("nan")), "beta must be a finite number, got nan"),
+        (lambda: strop.normalisers.Entmax(1.0), "alpha must be a finite number greater than 1, got 1.0"),
+        (lambda: strop.normalisers.TopK(0), "k must be a whole number of at least 1, got 0"),
+        (lambda: strop.normalisers.LogN(1), "trained_length must be a finite number greater than 1, got 1"),
+        (lambda: strop.normalisers.OffByOne(0), "n0 must be a finite number greater than 0"),
+        (lambda: strop.normalisers.SSMax(heads=0), "heads must be at least 1 or None, got 0"),
+        (lambda: strop.normalisers.QASSMax(0, 8), "heads must be at least 1, got 0"),
         (
-            lambda: strop.AdaptiveTemperature(beyond_fit="holt"),
+            lambda: strop.normalisers.AdaptiveTemperature(beyond_fit="holt"),
             "beyond_fit must be known, got 'holt'. Did you mean 'hold'",
         ),
-        (lambda: strop.AdaptiveTemperature(()), "coefficients must hold at least one number"),
-        (lambda: strop.AdaptiveTemperature((1.0, float("nan"))), "coefficients must be a finite number, got nan"),
+        (lambda: strop.normalisers.AdaptiveTemperature(()), "coefficients must hold at least one number"),
+        (
+            lambda: strop.normalisers.AdaptiveTemperature((1.0, float("nan"))),
+            "coefficients must be a finite number, got nan",
+        ),
     ],
 )
 def test_bad_settings_are_refused(call, message):

@@ -25,32 +25,32 @@ def assert_rows(normaliser, logits, keep, expected, tolerance=1e-9):
 
 @given(rows())
 def test_softmax_is_torchs(case):
-    assert_rows(strop.Softmax(), *case, lambda e: e.softmax(0))
-    assert_rows(strop.Softmax(0.3), *case, lambda e: (0.3 * e).softmax(0))
+    assert_rows(strop.normalisers.Softmax(), *case, lambda e: e.softmax(0))
+    assert_rows(strop.normalisers.Softmax(0.3), *case, lambda e: (0.3 * e).softmax(0))
 
 
 @given(rows())
 def test_sparsemax_is_entmaxs(case):
-    assert_rows(strop.Sparsemax(), *case, lambda e: peer.sparsemax(e, dim=0))
+    assert_rows(strop.normalisers.Sparsemax(), *case, lambda e: peer.sparsemax(e, dim=0))
 
 
 @given(rows())
 def test_entmax15_is_entmaxs(case):
-    assert_rows(strop.Entmax15(), *case, lambda e: peer.entmax15(e, dim=0), tolerance=2e-7)
+    assert_rows(strop.normalisers.Entmax15(), *case, lambda e: peer.entmax15(e, dim=0), tolerance=2e-7)
 
 
 @pytest.mark.parametrize("alpha", [1.1, 1.3, 1.5, 2.0, 2.5, 4.0])
 def test_any_alpha_is_entmaxs(alpha, draw):
     logits = 3 * torch.randn(20, 33, generator=draw, dtype=torch.float64)
     # α is stored as a float32 parameter, so compare at the α that is really used
-    normaliser = strop.Entmax(alpha).double()
+    normaliser = strop.normalisers.Entmax(alpha).double()
     expected = peer.entmax_bisect(logits, alpha=normaliser.alpha.item(), n_iter=100)
     torch.testing.assert_close(normaliser.weights(logits), expected, rtol=0, atol=1e-9)
 
 
 def test_entmax_gradients_are_entmaxs_for_logits_and_alpha(draw):
     logits = torch.randn(3, HEADS, 5, 11, generator=draw, dtype=torch.float64)
-    normaliser = strop.Entmax(1.6, learnable=True, heads=HEADS).double()
+    normaliser = strop.normalisers.Entmax(1.6, learnable=True, heads=HEADS).double()
     cotangent = torch.randn(logits.shape, generator=draw, dtype=torch.float64)
     ours = torch.autograd.grad(
         (normaliser.weights(logits.requires_grad_()) * cotangent).sum(), [logits, normaliser.raw_alpha]
@@ -77,12 +77,12 @@ def test_entmax_gradients_are_the_numerical_ones_twice(kind, draw):
 @given(rows())
 def test_top_k_is_x_transformers(case):
     k = 3
-    assert_rows(strop.TopK(k), *case, lambda e: sparse_topk_attn(e, min(k, len(e))))
+    assert_rows(strop.normalisers.TopK(k), *case, lambda e: sparse_topk_attn(e, min(k, len(e))))
 
 
 def test_top_k_keeps_all_ties():
     logits = torch.tensor([[2.0, 1.0, 1.0, 1.0, 0.0]])
-    assert (strop.TopK(2).weights(logits) > 0).tolist() == [[True, True, True, True, False]]
+    assert (strop.normalisers.TopK(2).weights(logits) > 0).tolist() == [[True, True, True, True, False]]
 
 
 @given(rows())
@@ -94,8 +94,8 @@ def test_hard_and_average_hard(case):
         best = (e == e.max()).to(e.dtype)
         return best / best.sum()
 
-    assert_rows(strop.Hard(), *case, first)
-    assert_rows(strop.AverageHard(), *case, ties)
+    assert_rows(strop.normalisers.Hard(), *case, first)
+    assert_rows(strop.normalisers.AverageHard(), *case, ties)
 
 
 @given(rows())
@@ -103,27 +103,32 @@ def test_sinks_are_an_extra_logit(case):
     def with_logit(extra):
         return lambda e: torch.cat([e, e.new_tensor([extra])]).softmax(0)[:-1]
 
-    assert_rows(strop.OffByOne(), *case, with_logit(0.0))
-    assert_rows(strop.OffByOne(n0=7.0), *case, with_logit(math.log(7.0)))
-    assert_rows(strop.LearnedSink(init=0.25), *case, with_logit(0.25))
+    assert_rows(strop.normalisers.OffByOne(), *case, with_logit(0.0))
+    assert_rows(strop.normalisers.OffByOne(n0=7.0), *case, with_logit(math.log(7.0)))
+    assert_rows(strop.normalisers.LearnedSink(init=0.25), *case, with_logit(0.25))
 
 
 def test_sharpened_sinks_are_an_extra_logit_beside_sharpened_ones(draw):
     logits = torch.randn(1, 9, generator=draw, dtype=torch.float64)
-    normaliser = strop.WithSink(strop.Softmax(3.0), torch.tensor(0.7))
+    normaliser = strop.normalisers.WithSink(strop.normalisers.Softmax(3.0), torch.tensor(0.7))
     expected = torch.cat([3.0 * logits, torch.tensor([[0.7]], dtype=torch.float64)], dim=-1).softmax(-1)[:, :-1]
     torch.testing.assert_close(normaliser.weights(logits), expected)
 
 
 @given(rows())
 def test_ssmax_counts_visible_keys_only(case):
-    assert_rows(strop.SSMax(init=0.43), *case, lambda e: (torch.tensor(0.43) * math.log(len(e)) * e).softmax(0), 1e-6)
+    assert_rows(
+        strop.normalisers.SSMax(init=0.43),
+        *case,
+        lambda e: (torch.tensor(0.43) * math.log(len(e)) * e).softmax(0),
+        1e-6,
+    )
 
 
 def test_ssmax_is_tabicls(draw):
     logits = torch.randn(2, HEADS, 5, 37, generator=draw, dtype=torch.float64)
     theirs = tabicl.SSMax(HEADS).double()
-    ours = strop.SSMax(HEADS, init=1.0).double()
+    ours = strop.normalisers.SSMax(HEADS, init=1.0).double()
     with torch.no_grad():
         theirs.scales.copy_(torch.rand(HEADS, generator=draw))
         ours.slope.copy_(theirs.scales[:, None])
@@ -134,7 +139,7 @@ def test_ssmax_is_tabicls(draw):
 @pytest.mark.parametrize("elementwise", [False, True])
 def test_qassmax_is_tabicls_and_takes_its_weights(elementwise, draw):
     theirs = tabicl.QASSMaxMLP(HEADS, 8, elementwise=elementwise).double()
-    ours = strop.QASSMax(HEADS, 8, elementwise=elementwise).double()
+    ours = strop.normalisers.QASSMax(HEADS, 8, elementwise=elementwise).double()
     torch.nn.init.normal_(theirs.query_mlp[2].weight, generator=draw)
     ours.load_state_dict(theirs.state_dict())
     query = torch.randn(2, HEADS, 5, 8, generator=draw, dtype=torch.float64)
@@ -146,11 +151,15 @@ def test_qassmax_is_tabicls_and_takes_its_weights(elementwise, draw):
 
 @given(rows())
 def test_log_n_and_yarn_formulae(case):
-    assert_rows(strop.LogN(16), *case, lambda e: (math.log(len(e)) / math.log(16) * e).softmax(0))
+    assert_rows(strop.normalisers.LogN(16), *case, lambda e: (math.log(len(e)) / math.log(16) * e).softmax(0))
     assert_rows(
-        strop.YaRNTemperature(8), *case, lambda e: ((0.1 * math.log(max(1, len(e) / 8)) + 1) ** 2 * e).softmax(0)
+        strop.normalisers.YaRNTemperature(8),
+        *case,
+        lambda e: ((0.1 * math.log(max(1, len(e) / 8)) + 1) ** 2 * e).softmax(0),
     )
-    assert_rows(strop.YaRNTemperature(8, 64), *case, lambda e: ((0.1 * math.log(8) + 1) ** 2 * e).softmax(0))
+    assert_rows(
+        strop.normalisers.YaRNTemperature(8, 64), *case, lambda e: ((0.1 * math.log(8) + 1) ** 2 * e).softmax(0)
+    )
 
 
 def test_asentmax_is_entmax_of_scaled_logits(draw):
@@ -183,7 +192,9 @@ def test_llama4_temperature_is_transformers(draw):
     causal = torch.full((1, 1, n, n), -torch.inf, dtype=torch.float64).triu(1)
     expected, _ = theirs(hidden, position_embeddings=None, attention_mask=causal)
     q, k, v = (p(hidden).view(1, n, -1, width).transpose(1, 2) for p in (theirs.q_proj, theirs.k_proj, theirs.v_proj))
-    ours = strop.attention(q, k, v, is_causal=True, enable_gqa=True, normaliser=strop.Llama4Temperature(floor=4))
+    ours = strop.attention(
+        q, k, v, is_causal=True, enable_gqa=True, normaliser=strop.normalisers.Llama4Temperature(floor=4)
+    )
     ours = theirs.o_proj(ours.transpose(1, 2).reshape(1, n, -1))
     torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-6)  # theirs is computed in float32
     plain = strop.attention(q, k, v, is_causal=True, enable_gqa=True)
@@ -195,10 +206,10 @@ def test_hard_attention_trains_straight_through_softmax(draw):
     keep = torch.rand(3, 4, 7, generator=draw) > 0.3
     value = torch.randn(7, 2, generator=draw, dtype=torch.float64)
     grads, outs = [], []
-    for rule in (strop.Hard(straight_through=True), strop.Softmax()):
+    for rule in (strop.normalisers.Hard(straight_through=True), strop.normalisers.Softmax()):
         leaf = logits.clone().requires_grad_()
         outs.append(rule.weights(leaf, keep))
         grads.append(torch.autograd.grad((outs[-1] @ value).sum(), leaf)[0])
-    assert torch.equal(outs[0].detach(), strop.Hard().weights(logits, keep))
+    assert torch.equal(outs[0].detach(), strop.normalisers.Hard().weights(logits, keep))
     torch.testing.assert_close(grads[0], grads[1])
-    assert not strop.Hard().weights(logits.clone().requires_grad_(), keep).requires_grad
+    assert not strop.normalisers.Hard().weights(logits.clone().requires_grad_(), keep).requires_grad

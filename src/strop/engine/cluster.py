@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from strop.engine.base import C, Failure, R, attempt
-from strop.records import StropError
+from strop.errors import ArgumentError, StropError
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Ray:
     def __post_init__(self) -> None:
         for name, value, least in (("cpus", self.cpus, 1), ("retries", self.retries, 0)):
             if value < least:
-                raise ValueError(f"{name} must be at least {least}, got {value}. Leave it out for the default.")
+                raise ArgumentError(f"{name} must be at least {least}, got {value}. Leave it out for the default.")
 
     def map(self, function: Callable[[C], R], configs: Iterable[C]) -> Iterator[tuple[C, R | Failure]]:
         """See Engine.map."""

@@ -21,6 +21,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any, Generic
 
 from strop.engine.base import C, Failure, R, attempt
+from strop.errors import ArgumentError
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Local:
     def __post_init__(self) -> None:
         for name, value in (("workers", self.workers), ("threads", self.threads)):
             if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}. Leave it out for the default.")
+                raise ArgumentError(f"{name} must be at least 1, got {value}. Leave it out for the default.")
 
     def map(self, function: Callable[[C], R], configs: Iterable[C]) -> Iterator[tuple[C, R | Failure]]:
         """See Engine.map. A worker that dies is that run's Failure; a fresh one takes its place."""
@@ -94,7 +95,9 @@ class _Worker:
         try:
             self.process.start()
         except (AttributeError, TypeError) as error:  # what pickle raises for a lambda or a local function
-            raise ValueError(f"function must be importable from a module, got {function!r}. Move it there.") from error
+            raise ArgumentError(
+                f"function must be importable from a module, got {function!r}. Move it there."
+            ) from error
         finally:
             theirs.close()
 

@@ -14,25 +14,35 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from strop._types import Keep, Weights
+from strop._types import Keep, Logits, Weights
 from strop.kernels.request import Request
 from strop.sharpness import RowStats
 
 
-def block(request: Request, *, careful: bool) -> tuple[Tensor, RowStats | None]:
-    """Attend from all rows of a request to all its keys; key and value have the query's heads."""
-    query, key, value, mask, scale, normaliser, softcap, dropout_p, return_stats = request
-    keep = mask.dense(request.n_q, request.n_k, query.device)
-    query = normaliser.prepare_query(query, request.n_keys)
-    logits = (query * scale) @ normaliser.prepare_key(key).mT
+def form_logits(query: Tensor, key: Tensor, scale: float, softcap: float | None, bias: Tensor | None) -> Logits:
+    """Return the logits [*batch, n_q, n_k] of query [*batch, n_q, d] and key [*batch, n_k, d], hidden keys included."""
+    logits = (query * scale) @ key.mT
     if softcap is not None:
         logits = softcap * torch.tanh(logits / softcap)
-    if mask.bias is not None:
-        logits = logits + mask.bias.to(logits.dtype)
-    weights = normaliser.weights_of(query, logits, keep)
-    stats = RowStats.of(logits, keep) if return_stats else None
-    weights = F.dropout(weights, dropout_p) if dropout_p else weights
-    return (_careful_sum(weights, value, keep) if careful else weights @ value), stats
+    return logits if bias is None else logits + bias.to(logits.dtype)
+
+
+def form_weights(request: Request) -> tuple[Weights, Logits, Keep | None]:
+    """Return the weights of all rows, the logits they came from and what may be seen; key has the query's heads."""
+    keep = request.mask.dense(request.n_q, request.n_k, request.query.device)
+    normaliser, mask = request.normaliser, request.mask
+    query = normaliser.prepare_query(request.query, request.n_keys)
+    key = normaliser.prepare_key(request.key)
+    logits = form_logits(query, key, request.scale, request.softcap, mask.bias)
+    return normaliser.weights_of(query, logits, keep), logits, keep
+
+
+def attend_block(request: Request, *, careful: bool) -> tuple[Tensor, RowStats | None]:
+    """Attend from all rows of a request to all its keys; key and value have the query's heads."""
+    weights, logits, keep = form_weights(request)
+    stats = RowStats.of(logits, keep) if request.return_stats else None
+    weights = F.dropout(weights, request.dropout_p) if request.dropout_p else weights
+    return (_careful_sum(weights, request.value, keep) if careful else weights @ request.value), stats
 
 
 def _careful_sum(weights: Weights, value: Tensor, keep: Keep | None) -> Tensor:

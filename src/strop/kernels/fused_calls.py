@@ -16,60 +16,62 @@ two large numbers would lose the entropy.
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from strop._types import Rows
-from strop.kernels.layout import four_dimensional
+from strop.kernels.implementation import Implementation
 from strop.kernels.mask import Mask
 from strop.kernels.request import Request
+from strop.kernels.shapes import four_dimensional
 from strop.normalisers import Temperature
+from strop.normalisers.fusion import TEMPERATURES
 from strop.sharpness import RowStats, upcast
 
 
-def reason_not(request: Request) -> str | None:
-    """Say what two plain attention calls cannot express."""
-    query, key, value, mask = request[:4]
-    if not isinstance(request.normaliser, Temperature):
-        return f"{type(request.normaliser).__name__} is not of the temperature family"
-    if query.device.type != "cpu":
-        return f"torch's log-sum-exp is used on the CPU only, and the query is on {query.device}"
-    if request.softcap is not None:
-        return "soft-capped logits are not a product of query and key"
-    if request.dropout_p:
-        return "torch's fused kernel has no dropout on the CPU"
-    if request.return_stats:
-        return "a fused call does not tell a row's largest and smallest logit"
-    if torch.compiler.is_compiling():
-        return "an additive bias cannot be scaled by row" if mask.bias is not None else None
-    if mask.bias is not None and bool((mask.bias != 0).any()):
-        return "an additive bias cannot be scaled by row"
-    if not bool((query.sum() + key.sum() + value.sum()).isfinite()):
-        return "torch's fused kernel does not keep a NaN or inf to the rows that may see it"
-    return None
+class FusedCalls(Implementation):
+    """One call, two, or three when training through β."""
 
+    def find_obstacle(self, request: Request) -> str | None:
+        """Say what plain attention calls cannot express."""
+        query, key, value, mask = request[:4]
+        if not isinstance(request.normaliser.fusion(), TEMPERATURES):
+            return f"{type(request.normaliser).__name__} is not of the temperature family"
+        if request.softcap is not None:
+            return "soft-capped logits are not a product of query and key"
+        if request.dropout_p:
+            return "torch's fused kernel has no dropout on the CPU"
+        if request.return_stats:
+            return "a fused call does not tell a row's largest and smallest logit"
+        if torch.compiler.is_compiling():
+            return "an additive bias cannot be scaled by row" if mask.bias is not None else None
+        if mask.adds:
+            return "an additive bias cannot be scaled by row"
+        if not bool((query.sum() + key.sum() + value.sum()).isfinite()):
+            return "torch's fused kernel does not keep a NaN or inf to the rows that may see it"
+        return None
 
-def run(request: Request) -> tuple[Tensor, None]:
-    """Attend by one call, by two, or by three when training through β."""
-    query, key, value = request[:3]
-    normaliser = cast(Temperature, request.normaliser)
-    if query.numel() == 0 or request.n_k == 0:
-        return query.new_zeros(*query.shape[:-1], value.shape[-1]), None
-    n_keys = request.n_keys
-    q = four_dimensional(normaliser.prepare_query(upcast(query), n_keys))
-    k, v = four_dimensional(upcast(key)), four_dimensional(upcast(value))
-    n_keys = n_keys.expand(query.shape[:-1]).reshape(q.shape[:-1])
-    call = _Call.of(request.mask, query, request.n_k, request.scale)
-    stats = _measure(call, q, k, n_keys) if normaliser.uses == "entropy" else RowStats.counted(n_keys, q.dtype)
-    q = q * normaliser.inverse_temperature(stats)[..., None]
-    out, _ = call(q, k, v)
-    sink = normaliser.sink()
-    if sink is not None:
-        out = out * torch.sigmoid(_measure(call, q, k, n_keys).logsumexp - sink)[..., None]
-    return out.reshape(*query.shape[:-1], value.shape[-1]).to(query.dtype), None
+    def run(self, request: Request) -> tuple[Tensor, None]:
+        """Attend."""
+        query, key, value = request[:3]
+        normaliser = request.normaliser
+        assert isinstance(normaliser, Temperature)
+        if query.numel() == 0 or request.n_k == 0:
+            return query.new_zeros(*query.shape[:-1], value.shape[-1]), None
+        n_keys = request.n_keys
+        q = four_dimensional(normaliser.prepare_query(upcast(query), n_keys))
+        k, v = four_dimensional(upcast(key)), four_dimensional(upcast(value))
+        n_keys = n_keys.expand(query.shape[:-1]).reshape(q.shape[:-1])
+        call = _Call.of(request.mask, query, request.n_k, request.scale)
+        beta = normaliser.find_beta(lambda: _measure(call, q, k, n_keys), lambda: RowStats.of_counts(n_keys, q.dtype))
+        tempered = q * beta[..., None]
+        out, _ = call(tempered, k, v)
+        share = normaliser.sink_share(lambda: _measure(call, tempered, k, n_keys).logsumexp)
+        out = out if share is None else out * share[..., None]
+        return out.reshape(*query.shape[:-1], value.shape[-1]).to(query.dtype), None
 
 
 class _Call(NamedTuple):
@@ -109,3 +111,6 @@ def _measure(call: _Call, q: Tensor, k: Tensor, n_keys: Rows) -> RowStats:
     sees = n_keys > 0
     unknown = torch.full_like(mean, torch.nan)
     return RowStats(n_keys, unknown, unknown, torch.where(sees, logsumexp, -torch.inf), torch.where(sees, mean, 0.0))
+
+
+implementation = FusedCalls()

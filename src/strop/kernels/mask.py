@@ -1,20 +1,18 @@
-"""The one meaning of `attn_mask` and `is_causal`: which keys a row may see, and what is added to its logits.
+"""The one meaning of a mask: which keys a row may see, and what is added to its logits.
 
 torch's arguments come in four forms: a bool mask (True = may look), an additive mask (−inf hides), `is_causal` (row i
 sees keys j ≤ i, the upper-left triangle) and `torch.nn.attention.bias` objects (upper-left or lower-right triangle).
-All become a `Mask`:
+All become a `Mask`. A `LazyMask` is a mask that exists a few rows at a time, for inputs whose n_q × n_k would not fit.
 
-    keep       bool, broadcastable to [*batch, n_q, n_k], or None for every key
-    bias       finite numbers added to the logits, 0 at hidden keys, or None
-    diagonal   row i sees keys j ≤ i + diagonal, or None
-
-Additive values at or below half the lowest number of their dtype hide a key just as −inf does: that is how models
-write "never" where −inf is not wanted, and such a key is not counted in n_keys.
+Additive values at or below half the lowest number of their dtype hide a key just as −inf does (`hides`): that is how
+models write "never" where −inf is not wanted, and such a key is not counted in n_keys.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeGuard
 
 import torch
@@ -22,19 +20,50 @@ from torch import Tensor
 
 from strop._checks import require
 from strop._types import Keep, Rows
+from strop.errors import ArgumentTypeError
+
+
+def hides(additive: Tensor) -> Tensor:
+    """Where an additive mask means "never": at −inf, and at half the lowest number or below. NaN does not hide."""
+    return additive <= torch.finfo(additive.dtype).min / 2
 
 
 @dataclass(frozen=True, eq=False)
 class Mask:
-    """What each query row may see."""
+    """What each query row may see, and what is added to its logits.
+
+    A row sees a key where `keep` and `diagonal` both allow it. `Mask.of` reads a bool or an additive mask, `Mask.read`
+    all the forms that torch's function takes.
+
+    Args:
+        keep: bool, broadcastable to [*batch, n_q, n_k], True = may look. None: every key.
+        bias: Finite numbers that are added to the logits, 0 at hidden keys. None: nothing.
+        diagonal: Row i sees keys j ≤ i + diagonal. None: no triangle.
+
+    Examples:
+        >>> import torch
+        >>> from strop.kernels import Mask
+        >>> Mask(diagonal=0).n_keys(n_q=3, n_k=5, device=torch.device("cpu"))  # causal
+        tensor([1, 2, 3])
+        >>> mask = Mask.of(torch.tensor([[0.5, 0.0, -torch.inf]]))
+        >>> mask.keep, mask.bias
+        (tensor([[ True,  True, False]]), tensor([[0.5000, 0.0000, 0.0000]]))
+    """
 
     keep: Keep | None = None
     bias: Tensor | None = None
     diagonal: int | None = None
 
     @classmethod
-    def of(cls, attn_mask: Tensor | None, is_causal: bool, query: Tensor, key: Tensor) -> Mask:
-        """Read torch's arguments for these queries and keys [*batch, n, d]."""
+    def read(cls, attn_mask: Tensor | None, is_causal: bool, query: Tensor, key: Tensor) -> Mask:
+        """Read torch's arguments for these queries and keys.
+
+        Args:
+            attn_mask: A bool or additive mask, an object of `torch.nn.attention.bias`, or None.
+            is_causal: Row i sees keys 0 … i.
+            query: [*batch, n_q, d].
+            key: [*batch, n_k, d].
+        """
         n_q, n_k = query.shape[-2], key.shape[-2]
         if is_causal:
             require(
@@ -51,20 +80,53 @@ class Mask:
             require(sizes == (n_q, n_k), f"attn_mask must be made for {n_q} queries and {n_k} keys", sizes)
             return cls(diagonal=n_k - n_q if attn_mask.variant.name == "LOWER_RIGHT" else 0)
         _check_shape(attn_mask, query, n_k)
-        if attn_mask.dtype == torch.bool:
-            return cls(keep=attn_mask)
-        require(attn_mask.is_floating_point(), "attn_mask must be bool or floating point", attn_mask.dtype,
-                "A mask of 0 and 1 becomes bool by mask.bool()", TypeError)  # fmt: skip
-        keep = ~(attn_mask <= torch.finfo(attn_mask.dtype).min / 2)  # NaN stays visible and shows
-        return cls(keep=keep, bias=torch.where(keep, attn_mask, 0.0))
+        return cls.of(attn_mask)
+
+    @classmethod
+    def of(cls, mask: Tensor) -> Mask:
+        """Read a bool or an additive mask."""
+        if mask.dtype == torch.bool:
+            return cls(keep=mask)
+        require(mask.is_floating_point(), "attn_mask must be bool or floating point", mask.dtype,
+                "A mask of 0 and 1 becomes bool by mask.bool()", ArgumentTypeError)  # fmt: skip
+        keep = ~hides(mask)
+        return cls(keep=keep, bias=torch.where(keep, mask, 0.0))
+
+    @property
+    def adds(self) -> bool:
+        """Whether it adds something to visible logits, as a position bias does."""
+        return self.bias is not None and bool((self.bias != 0).any())
+
+    def add_bias(self, bias: Tensor | None) -> Mask:
+        """Return this mask with an additive bias on top, which may hide keys as well."""
+        if bias is None:
+            return self
+        more = Mask.of(bias)
+        keep = more.keep if self.keep is None or more.keep is None else self.keep & more.keep
+        total = more.bias if self.bias is None or more.bias is None else self.bias + more.bias
+        return Mask(keep, total, self.diagonal)
 
     def rows(self, start: int, stop: int) -> Mask:
         """Return the mask of query rows start … stop − 1."""
         return Mask(
-            _rows(self.keep, start, stop),
-            _rows(self.bias, start, stop),
+            _slice_rows(self.keep, start, stop),
+            _slice_rows(self.bias, start, stop),
             None if self.diagonal is None else self.diagonal + start,
         )
+
+    def pick(self, rows: Tensor, n_k: int) -> Mask:
+        """Return the mask of some query rows [R], given by their indices, for n_k keys."""
+        keep = _pick_rows(self.keep, rows)
+        if self.diagonal is not None:
+            below = torch.arange(n_k, device=rows.device) <= rows[:, None] + self.diagonal
+            keep = below if keep is None else keep & below
+        return Mask(keep, _pick_rows(self.bias, rows))
+
+    def keys(self, keys: slice) -> Mask:
+        """Return the mask of some keys, which no triangle bounds."""
+        require(self.diagonal is None, "diagonal must be None to take some keys", self.diagonal)
+        keep, bias = (table if table is None else table[..., keys] for table in (self.keep, self.bias))
+        return Mask(keep, bias)
 
     def dense(self, n_q: int, n_k: int, device: torch.device) -> Keep | None:
         """Return one bool mask of all that is hidden, broadcastable to [*batch, n_q, n_k]; None where nothing is."""
@@ -83,14 +145,88 @@ class Mask:
             return torch.full((n_q,), n_k, device=device)
         return (torch.arange(n_q, device=device) + self.diagonal + 1).clamp(0, n_k)
 
+    def first_keys(self) -> Tensor:
+        """Return the first key that anything in each batch entry may see, [B] or [1]: past padding on the left."""
+        if self.keep is None:
+            return torch.zeros(1, dtype=torch.long)
+        keep = self.keep[(None,) * (4 - self.keep.ndim)]
+        return keep.flatten(1, -2).any(1).long().argmax(-1)
+
+
+PLACES = 64
+"""Rows of a lazy mask, evenly spaced, that are asked for their first key: closer than models' windows are wide."""
+
+CHUNK = 32
+"""Rows of a lazy mask, out of those picked, that are built at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class LazyMask(Mask):
+    """A mask that exists one block of rows at a time, for inputs whose n_q × n_k would not fit.
+
+    Args:
+        keep: Not used: `build` says what may be seen.
+        bias: Numbers that are added to the logits. None: nothing.
+        diagonal: Not used either.
+        build: Makes rows start … stop − 1 of a bool mask: `build(start, stop)` is [B, 1, stop − start, n_k].
+        n_q: Number of query rows.
+
+    Examples:
+        >>> import torch
+        >>> from strop.kernels import LazyMask
+        >>> def window(start, stop, n=100_000):  # each row sees itself and the three keys before it
+        ...     behind = torch.arange(start, stop)[:, None] - torch.arange(n)
+        ...     return ((behind >= 0) & (behind < 4))[None, None]
+        >>> rows = LazyMask(build=window, n_q=100_000).rows(5000, 5002)
+        >>> rows.keep.shape, rows.n_keys(2, 100_000, torch.device("cpu"))
+        (torch.Size([1, 1, 2, 100000]), tensor([[[4, 4]]]))
+    """
+
+    build: Callable[[int, int], Keep] = field(kw_only=True)
+    n_q: int = field(kw_only=True)
+
+    def add_bias(self, bias: Tensor | None) -> Mask:
+        """Return this mask with an additive bias on top."""
+        return self if bias is None else replace(self, bias=bias if self.bias is None else self.bias + bias)
+
+    def rows(self, start: int, stop: int) -> Mask:
+        """Build the mask of query rows start … stop − 1."""
+        return Mask(self.build(start, stop)).add_bias(_slice_rows(self.bias, start, stop))
+
+    def pick(self, rows: Tensor, n_k: int) -> Mask:
+        """Build the mask of some query rows [R], a few at a time."""
+        parts = [self.build(int(part[0]), int(part[-1]) + 1)[..., part - part[0], :] for part in rows.split(CHUNK)]
+        return Mask(torch.cat(parts, -2)).add_bias(_pick_rows(self.bias, rows))
+
+    def dense(self, n_q: int, n_k: int, device: torch.device) -> Keep | None:
+        """Build all of it."""
+        return self.rows(0, n_q).dense(n_q, n_k, device)
+
+    def n_keys(self, n_q: int, n_k: int, device: torch.device) -> Rows:
+        """Build all of it and count."""
+        return self.rows(0, n_q).n_keys(n_q, n_k, device)
+
+    def first_keys(self) -> Tensor:
+        """Return the first key that any of PLACES rows may see, [B]."""
+        return self._first_keys
+
+    @cached_property
+    def _first_keys(self) -> Tensor:
+        rows = torch.linspace(0, self.n_q - 1, PLACES).long().tolist()
+        return Mask(torch.cat([self.build(row, row + 1) for row in rows], -2)).first_keys()
+
 
 def _is_causal_bias(attn_mask: Any) -> TypeGuard[Any]:
     """Known by name: importing the class for an isinstance would load torch's whole compiler, a second or more."""
     return type(attn_mask).__name__ == "CausalBias"
 
 
-def _rows(mask: Tensor | None, start: int, stop: int) -> Tensor | None:
-    return mask if mask is None or mask.ndim < 2 or mask.shape[-2] == 1 else mask[..., start:stop, :]
+def _slice_rows(table: Tensor | None, start: int, stop: int) -> Tensor | None:
+    return table if table is None or table.ndim < 2 or table.shape[-2] == 1 else table[..., start:stop, :]
+
+
+def _pick_rows(table: Tensor | None, rows: Tensor) -> Tensor | None:
+    return table if table is None or table.ndim < 2 or table.shape[-2] == 1 else table[..., rows, :]
 
 
 def _check_shape(attn_mask: Tensor, query: Tensor, n_k: int) -> None:

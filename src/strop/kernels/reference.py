@@ -5,21 +5,27 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from strop.kernels.dense import block
-from strop.kernels.layout import repeat_heads
+from strop.kernels.dense import attend_block
+from strop.kernels.implementation import Implementation
 from strop.kernels.request import Request
+from strop.kernels.shapes import repeat_heads
 from strop.sharpness import RowStats, upcast
 
 
-def reason_not(request: Request) -> str | None:
-    """Nothing that passes the door is beyond the definition."""
-    return None
+class Reference(Implementation):
+    """Everything in memory at once."""
+
+    def find_obstacle(self, request: Request) -> str | None:
+        """Nothing that passes the door is beyond the definition."""
+        return None
+
+    def run(self, request: Request) -> tuple[Tensor, RowStats | None]:
+        """Attend."""
+        query = request.query
+        key, value = (upcast(repeat_heads(tensor, query)) for tensor in (request.key, request.value))
+        careful = torch.compiler.is_compiling() or not bool(value.isfinite().all())
+        out, stats = attend_block(request._replace(query=upcast(query), key=key, value=value), careful=careful)
+        return out.to(query.dtype), stats
 
 
-def run(request: Request) -> tuple[Tensor, RowStats | None]:
-    """Attend with everything in memory at once."""
-    query = request.query
-    key, value = (upcast(repeat_heads(tensor, query)) for tensor in (request.key, request.value))
-    careful = torch.compiler.is_compiling() or not bool(value.isfinite().all())
-    out, stats = block(request._replace(query=upcast(query), key=key, value=value), careful=careful)
-    return out.to(query.dtype), stats
+implementation = Reference()

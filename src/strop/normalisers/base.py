@@ -1,50 +1,84 @@
 """What a normaliser is: the step from a row of logits to the weights of its keys.
 
-There are two ways in:
-
-    Temperature   weights = softmax(β·logits), and β is the answer to one question, `inverse_temperature(stats)`.
-                  Every implementation of attention can run it, since β only scales the query of an ordinary
-                  kernel. It may also have a sink, a logit that takes weight and holds no value:
-                  weights·σ(logsumexp(β·logits) − sink).
-    Normaliser    any other rule; it writes `weights(logits, keep)`, and the implementations that hold whole rows
-                  can run it.
-
-Either may change the query before the logits are formed (`prepare_query`). A normaliser that is no temperature may
-also change the keys (`prepare_key`) and read the query beside the logits (`weights_of`); only the implementations
-that hold whole rows then run it (`plain` says which). Weights need not be positive or sum to one: such a normaliser
-says `simplex = False`, and no entropy is ever reported of its weights. One whose rows depend on each other, or on
-other heads, says `rowwise = False` and runs in `reference` only. A row that sees no key has zero weights, always.
+There are two ways in. A `Temperature` answers one question, which β belongs to a row, and every implementation of
+attention can run it. Any other rule is a `Normaliser` that writes `weights(logits, keep)`; the implementations that
+hold whole rows can run it. What a fused kernel may assume, each normaliser declares of itself (`fusion`; fusion.py
+lists the declarations).
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from strop._checks import require
 from strop._types import Keep, Logits, Rows, Weights
+from strop.errors import UnsupportedError
+from strop.normalisers.fusion import CountBeta, Dense, Fusion, StatsBeta
 from strop.sharpness import RowStats, upcast
 
 
 class Normaliser(nn.Module):
-    """Turns logits [*batch, n_q, n_k] into weights of the same shape; learned ones train like any module."""
+    """A rule that turns the logits of a row into the weights of its keys.
 
-    rowwise: ClassVar[bool] = True
-    """The weights of a row depend on that row's logits alone (and on its query, for `weights_of`)."""
-    simplex: ClassVar[bool] = True
-    """Weights are at least 0 and sum to at most 1, so that their entropy means something."""
-    additive: ClassVar[bool] = True
-    """Numbers may be added to the logits: an additive mask, ALiBi. Where not, `attention` refuses them."""
+    It takes logits [*batch, n_q, n_k] and returns weights of the same shape. It is a torch module, so learned ones
+    train, move and save like any other. Give it to `strop.attention`, or call it on logits.
+
+    To write one, define `weights(logits, keep)`; for softmax(β·logits) derive from `Temperature` instead, which is
+    faster. `keep` is True where a row may look. Hidden keys have weight 0, and a row that sees no key has zero weights,
+    always. A normaliser may also change the query (`prepare_query`) or the keys (`prepare_key`) before the logits are
+    formed, and read the query beside the logits (`weights_of`).
+
+    Attributes:
+        name: The short name under which `attention` and the command line know it. Empty for a helper.
+        rowwise: The weights of a row depend on that row's logits alone, and on its query in `weights_of`. One whose
+            rows depend on each other, or on other heads, says False and runs in `reference` only.
+        simplex: The weights are at least 0 and sum to at most 1, so that their entropy means something. No entropy is
+            reported for the weights of one that says False.
+        additive: Numbers may be added to the logits, as by an additive mask or ALiBi. `attention` refuses them
+            otherwise.
+        changes_query: `prepare_query` does something. Set automatically for a class that defines it.
+        logits_alone: The keys enter as they are, and the logits alone decide. Set to False automatically for a class
+            that defines `prepare_key` or `weights_of`.
+        heads: The number of heads where parameters are per head; logits must then be [*batch, heads, n_q, n_k].
+
+    Examples:
+        >>> import torch
+        >>> from strop.normalisers import Normaliser
+        >>> class Squares(Normaliser):
+        ...     def weights(self, logits, keep=None):
+        ...         squares = logits.square() if keep is None else logits.square() * keep
+        ...         return squares / squares.sum(-1, keepdim=True).clamp(min=1e-9)
+        >>> Squares()(torch.tensor([[3.0, 1.0, 0.0]]))
+        tensor([[0.9000, 0.1000, 0.0000]])
+    """
+
+    name: ClassVar[str] = ""
+    rowwise: bool = True
+    simplex: bool = True
+    additive: bool = True
+    changes_query: bool = False
+    logits_alone: bool = True
     heads: int | None = None
-    """Set where parameters are per head: logits must then be [*batch, heads, n_q, n_k]."""
 
-    @property
-    def plain(self) -> bool:
-        """The keys enter as they are and the logits alone decide: neither `prepare_key` nor `weights_of` is changed."""
-        kind = type(self)
-        return kind.prepare_key is Normaliser.prepare_key and kind.weights_of is Normaliser.weights_of
+    def __init_subclass__(cls, **settings: Any) -> None:
+        """Take back an inherited declaration that no longer holds (fusion.py says why)."""
+        super().__init_subclass__(**settings)
+        own = vars(cls)
+        cls.changes_query = cls.changes_query or "prepare_query" in own
+        cls.logits_alone = cls.logits_alone and not own.keys() & {"prepare_key", "weights_of"}
+        if "fusion" not in own and own.keys() & {"weights", "weights_of", "prepare_key"}:
+            type.__setattr__(cls, "fusion", Normaliser.fusion)
+        elif "fusion" not in own and "inverse_temperature" in own:
+            type.__setattr__(cls, "fusion", Temperature.fusion)
+
+    def fusion(self) -> Fusion:
+        """Return what a fused kernel must know; `Dense` where only whole rows will do."""
+        return Dense()
 
     def prepare_query(self, query: Tensor, n_keys: Rows) -> Tensor:
         """Change the query [*batch, n_q, d] before the logits; `n_keys` broadcasts to [*batch, n_q]."""
@@ -60,7 +94,7 @@ class Normaliser(nn.Module):
 
     def weights(self, logits: Logits, keep: Keep | None = None) -> Weights:
         """Return the weights of every row: the dense definition."""
-        raise NotImplementedError(f"{type(self).__name__} must define weights(logits, keep).")
+        raise UnsupportedError(f"{type(self).__name__} must define weights(logits, keep).")
 
     def forward(self, logits: Logits, keep: Keep | None = None) -> Weights:
         """Same as `weights`, so that a normaliser can stand where a module is called."""
@@ -68,29 +102,63 @@ class Normaliser(nn.Module):
 
 
 class Temperature(Normaliser):
-    """The family softmax(β·logits) in which β is a function of the row's statistics."""
+    """The family of softmax(β·logits), in which β depends on the row.
 
-    uses: ClassVar[Literal["constant", "n_keys", "entropy"]] = "entropy"
-    """What β depends on; max and min may be unknown (NaN) to it, and all but n_keys unless it says "entropy"."""
+        weights = softmax(β·e)
+        weights = softmax(β·e)·σ(logsumexp(β·e) − sink)        with a sink, a logit that takes weight and holds no value
+
+    To write one, define `inverse_temperature(stats)`, which returns β for every row from its `RowStats`. Every
+    implementation of attention can then run it, since β only scales the query of an ordinary kernel. Parameters may be
+    learned. A temperature may change the query, but not the keys.
+
+    Attributes:
+        uses: What β depends on: "constant", "n_keys" or "entropy". Unless it says "entropy", all statistics but n_keys
+            may be unknown (NaN), and β costs no pass over the keys. max and min may be unknown in any case.
+
+    Examples:
+        >>> import torch
+        >>> from strop.normalisers import Temperature
+        >>> class SharperWhereBlunt(Temperature):
+        ...     uses = "entropy"
+        ...     def inverse_temperature(self, stats):
+        ...         return 1.0 + stats.entropy
+        >>> SharperWhereBlunt().weights(torch.tensor([[2.0, 1.0, 0.0], [0.0, 0.0, 0.0]]))
+        tensor([[0.8434, 0.1350, 0.0216],
+                [0.3333, 0.3333, 0.3333]])
+    """
+
+    uses: Literal["constant", "n_keys", "entropy"] = "entropy"
+
+    def fusion(self) -> Fusion:
+        """β by `inverse_temperature`, from counts or from measured statistics."""
+        return StatsBeta() if self.uses == "entropy" else CountBeta()
 
     def inverse_temperature(self, stats: RowStats) -> Rows:
         """Return β for every row, broadcastable to [*batch, n_q]."""
-        raise NotImplementedError(f"{type(self).__name__} must define inverse_temperature(stats).")
+        raise UnsupportedError(f"{type(self).__name__} must define inverse_temperature(stats).")
 
     def sink(self) -> Tensor | None:
         """Logit of an extra key that holds no value, broadcastable to [*batch, n_q]; None for no such key."""
         return None
 
+    def find_beta(self, measure: Callable[[], RowStats], count: Callable[[], RowStats]) -> Rows:
+        """Return β for every row from what it depends on: `measure` is called only where counts do not suffice."""
+        return self.inverse_temperature(measure() if self.uses == "entropy" else count())
+
+    def sink_share(self, logsumexp: Callable[[], Rows]) -> Rows | None:
+        """Return what the sink leaves to the keys, σ(logsumexp(β·logits) − sink); None without a sink."""
+        sink = self.sink()
+        return None if sink is None else torch.sigmoid(logsumexp() - sink)
+
     def weights(self, logits: Logits, keep: Keep | None = None) -> Weights:
         """Softmax of β·logits over the visible keys, less what the sink takes."""
         logits = upcast(logits)
-        beta = self.inverse_temperature(RowStats.of(logits, keep))
+        measure = partial(RowStats.of, logits, keep)
+        beta = self.find_beta(measure, measure)
         tempered = beta[..., None] * logits
         weights = softmax(tempered, keep)
-        sink = self.sink()
-        if sink is None:
-            return weights
-        return weights * torch.sigmoid(RowStats.of(tempered, keep).logsumexp - sink)[..., None]
+        share = self.sink_share(lambda: RowStats.of(tempered, keep).logsumexp)
+        return weights if share is None else weights * share[..., None]
 
 
 def softmax(logits: Logits, keep: Keep | None = None) -> Weights:

@@ -1,17 +1,13 @@
-"""The entmax family: sparse weights from a threshold (arXiv 1602.02068, 1905.05702).
+"""The entmax family: sparse weights from a threshold (arXiv 1602.02068, 1905.05702). `Entmax` has the formula.
 
-For α > 1 the weights maximise ⟨w, e⟩ + (1/(α(α−1)))·Σ(w_j − w_j^α) on the simplex. They are
-
-    w_j = [(α − 1)·e_j − τ]_+^(1/(α−1)),     with τ such that Σ w_j = 1
-
-α = 2 is sparsemax, α = 1.5 sits halfway to softmax (α → 1). For these two, τ is found exactly by sorting; for any
-other α by bisection, since the sum falls as τ rises, between (α − 1)·max e − 1 and (α − 1)·max e − n^(1−α).
+The threshold τ is found exactly by sorting for α = 2 and 1.5. For any other α it is found by bisection, since the sum
+of the weights falls as τ rises, between (α − 1)·max e − 1 and (α − 1)·max e − n^(1−α).
 
 Gradients, with s_j = w_j^(2−α) on the support and 0 elsewhere, and a_j = w_j/(α−1)² − w_j log w_j/(α−1):
 
     dw/de = diag(s) − s sᵀ/Σs          dw/dα = a − s·Σa/Σs
 
-Hidden keys and rows that see nothing have weight 0. Every key further than 1/(α−1) below the top has weight exactly 0.
+Hidden keys and rows that see nothing have weight 0.
 """
 
 from __future__ import annotations
@@ -25,11 +21,40 @@ from torch import Tensor, nn
 from strop._checks import require_number
 from strop._types import Keep, Logits, Weights
 from strop.normalisers.base import Normaliser, per_head
+from strop.normalisers.fusion import Threshold
 from strop.sharpness import upcast
 
 
 class Entmax(Normaliser):
-    """α-entmax for any α > 1, learned (one α, or one a head) where `learnable` is set."""
+    """α-entmax for any α > 1: sparse weights, with α as a setting or learned.
+
+    The weights maximise ⟨w, e⟩ + (1/(α(α−1)))·Σ(w_j − w_j^α) on the simplex. They are
+
+        w_j = [(α − 1)·e_j − τ]_+^(1/(α−1)),     with τ such that Σ w_j = 1
+
+    From arXiv 1905.05702. α → 1 is softmax, 1.5 lies halfway to sparsemax, which is α = 2. Every key further than
+    1/(α−1) below the top has weight exactly 0, however many there are.
+
+    Train with it where few keys matter. For a fixed α of 1.5 or 2 take `Entmax15` or `Sparsemax`, which are exact and
+    faster; this one bisects.
+
+    Args:
+        alpha: α, or where it starts if it is learned. Larger is sparser.
+        learnable: Learn α. It stays above 1.
+        heads: Number of query heads, to have one α for each. None: one for all.
+
+    Examples:
+        >>> import torch
+        >>> from strop.normalisers import Entmax
+        >>> logits = torch.tensor([[2.0, 1.0, 0.0]])
+        >>> for alpha in (1.01, 1.3, 2.0):  # from softmax to sparsemax
+        ...     print(Entmax(alpha).weights(logits))
+        tensor([[0.6684, 0.2437, 0.0879]])
+        tensor([[0.7688, 0.2078, 0.0234]])
+        tensor([[1., 0., 0.]])
+    """
+
+    name = "entmax"
 
     def __init__(self, alpha: float = 1.5, learnable: bool = False, heads: int | None = None) -> None:
         super().__init__()
@@ -48,9 +73,34 @@ class Entmax(Normaliser):
         logits = upcast(logits)
         return _entmax(logits, keep, self.alpha.to(logits.dtype)[..., None], "bisect")
 
+    def extra_repr(self) -> str:
+        """Shown by print(model)."""
+        raw = self.raw_alpha
+        if raw.requires_grad or raw.is_meta or type(raw) is not nn.Parameter:  # learned, or without a number to show
+            return f"learnable={raw.requires_grad}, heads={self.heads}"
+        return f"alpha={float(self.alpha.mean()):g}"
+
 
 class Sparsemax(Normaliser):
-    """α = 2: the Euclidean projection of the logits onto the simplex, exact by sorting."""
+    """The point of the simplex that lies nearest to the logits: entmax with α = 2.
+
+        w_j = [e_j − τ]_+,     with τ such that Σ w_j = 1
+
+    From arXiv 1602.02068, exact by sorting. It learns nothing. Every key more than 1 below the top has weight 0 and
+    receives no gradient. Train with it where few keys matter; `Entmax15` is gentler.
+
+    Examples:
+        >>> import torch
+        >>> from strop.normalisers import Sparsemax
+        >>> Sparsemax().weights(torch.tensor([[2.0, 1.5, 0.0]]))
+        tensor([[0.7500, 0.2500, 0.0000]])
+    """
+
+    name = "sparsemax"
+
+    def fusion(self) -> Threshold:
+        """α = 2."""
+        return Threshold(2.0)
 
     def weights(self, logits: Logits, keep: Keep | None = None) -> Weights:
         """Weights by sorting."""
@@ -58,7 +108,26 @@ class Sparsemax(Normaliser):
 
 
 class Entmax15(Normaliser):
-    """α = 1.5, exact by sorting."""
+    """Sparse weights halfway between softmax and sparsemax: entmax with α = 1.5.
+
+        w_j = [e_j/2 − τ]_+²,     with τ such that Σ w_j = 1
+
+    From arXiv 1905.05702, exact by sorting. It learns nothing. Every key more than 2 below the top has weight 0:
+    however many of them there are, they take nothing from the others. Train with it where few keys matter; where every
+    key matters, as in an average over thousands, it may lose some of them.
+
+    Examples:
+        >>> import torch
+        >>> from strop.normalisers import Entmax15
+        >>> Entmax15().weights(torch.tensor([[2.0, 1.0, 0.0, -1.0]]))
+        tensor([[0.8307, 0.1693, 0.0000, 0.0000]])
+    """
+
+    name = "entmax15"
+
+    def fusion(self) -> Threshold:
+        """α = 1.5."""
+        return Threshold(1.5)
 
     def weights(self, logits: Logits, keep: Keep | None = None) -> Weights:
         """Weights by sorting."""

@@ -1,12 +1,4 @@
-"""Normalisers that keep the largest logits only.
-
-    TopK          softmax over the k largest visible logits and all that tie with the k-th: order never matters
-    Hard          weight 1 on the largest logit, on the first of equals
-    AverageHard   equal weights on all keys that tie for the largest
-
-Hard and AverageHard are piecewise constant: no gradient reaches the logits, unless Hard is told to take that of softmax
-in its place (straight-through, arXiv 1308.3432). A visible NaN makes its row NaN.
-"""
+"""Normalisers that keep the largest logits only. A visible NaN makes its row NaN."""
 
 from __future__ import annotations
 
@@ -19,7 +11,24 @@ from strop.sharpness import upcast
 
 
 class TopK(Normaliser):
-    """Softmax over the k largest logits of each row."""
+    """Softmax over the k largest logits of each row.
+
+        weights = softmax(e) over the keys with e_j ≥ the k-th largest visible logit,     0 elsewhere
+
+    All keys that tie with the k-th are kept, so the order of the keys never matters. It learns nothing. Use it where at
+    most k keys matter: the others cannot dilute them, however many there are. Averages and counts are lost.
+
+    Args:
+        k: How many of the largest logits to keep.
+
+    Examples:
+        >>> import torch
+        >>> from strop.normalisers import TopK
+        >>> TopK(k=3).weights(torch.tensor([[3.0, 2.0, 1.0, 1.0, 0.0]]))  # two keys tie for the third place
+        tensor([[0.6103, 0.2245, 0.0826, 0.0826, 0.0000]])
+    """
+
+    name = "top_k"
 
     def __init__(self, k: int = 32) -> None:
         super().__init__()
@@ -42,7 +51,21 @@ class TopK(Normaliser):
 
 
 class AverageHard(Normaliser):
-    """Uniform over the keys that tie for the largest logit."""
+    """Equal weights on all keys that tie for the largest logit.
+
+        w_j = 1 / #{l : e_l = max e} where e_j = max e,     0 elsewhere
+
+    It learns nothing, and no gradient reaches the logits: use it on trained models only. Unlike `Hard` it does not
+    depend on the order of the keys.
+
+    Examples:
+        >>> import torch
+        >>> from strop.normalisers import AverageHard
+        >>> AverageHard().weights(torch.tensor([[1.0, 3.0, 3.0]]))
+        tensor([[0.0000, 0.5000, 0.5000]])
+    """
+
+    name = "average_hard"
 
     def weights(self, logits: Logits, keep: Keep | None = None) -> Weights:
         """Indicator of the maximum, divided by the number of ties."""
@@ -51,7 +74,26 @@ class AverageHard(Normaliser):
 
 
 class Hard(Normaliser):
-    """One-hot at the largest logit, the first of equals; `straight_through` trains with the gradient of softmax."""
+    """All weight on the largest logit, on the first of equals.
+
+        w_j = 1 for the first j with e_j = max e,     0 elsewhere
+
+    It learns nothing. It is piecewise constant: no gradient reaches the logits, unless it is told to take that of
+    softmax in its place (straight-through, arXiv 1308.3432). Put it into a trained model to see whether the right key
+    is the largest at all, which no temperature can change. It is a diagnosis more than a remedy: averages and counts
+    are lost.
+
+    Args:
+        straight_through: Train with the gradient of softmax.
+
+    Examples:
+        >>> import torch
+        >>> from strop.normalisers import Hard
+        >>> Hard().weights(torch.tensor([[1.0, 3.0, 3.0]]))
+        tensor([[0., 1., 0.]])
+    """
+
+    name = "hard"
 
     def __init__(self, straight_through: bool = False) -> None:
         super().__init__()
@@ -65,6 +107,10 @@ class Hard(Normaliser):
             return best
         soft = softmax(upcast(logits), keep)
         return best + (soft - soft.detach())
+
+    def extra_repr(self) -> str:
+        """Shown by print(model)."""
+        return f"straight_through={self.straight_through}"
 
 
 def _is_largest(logits: Logits, keep: Keep | None) -> Weights:

@@ -1,9 +1,4 @@
-"""Inverse temperatures that are a fixed function of n, the keys that the row may see.
-
-    LogN                β = log n / log n_train              the entropy of random logits stops growing with n
-    RelativeLogN        β = 1 + slope·log(n / n_train)       1 up to n_train: what was trained is left as it is
-    Llama4Temperature   β = 1 + 0.1·log(⌊n / 8192⌋ + 1)      Llama 4's global layers; causally, n is position + 1
-    YaRNTemperature     β = (0.1·ln(n / n_train) + 1)²       arXiv 2309.00071, on q and k alike; 1 up to n_train
+"""Inverse temperatures that are a fixed function of n, the number of keys that a row may see.
 
 None of them learns anything.
 """
@@ -21,8 +16,27 @@ from strop.sharpness import RowStats
 
 
 class LogN(Temperature):
-    """Entropy-invariant scaling by the logarithm of the length."""
+    """Sharpen with the logarithm of the number of keys, so that the entropy of random logits stops growing with n.
 
+        weights = softmax(β·e),     β = log n / log n_train
+
+    n is the number of keys that the row may see. It learns nothing. Use it on models that were trained with it: rows
+    shorter than n_train are softened (β < 1). For a model trained with softmax take `RelativeLogN`, which leaves those
+    rows alone.
+
+    Args:
+        trained_length: n_train, the number of keys at which β is 1.
+
+    Examples:
+        >>> import torch
+        >>> from strop import RowStats
+        >>> from strop.normalisers import LogN
+        >>> lengths = RowStats.of_counts(torch.tensor([128, 512, 8192]), torch.float32)
+        >>> LogN(trained_length=512).inverse_temperature(lengths)
+        tensor([0.7778, 1.0000, 1.4444])
+    """
+
+    name = "log_n"
     uses = "n_keys"
 
     def __init__(self, trained_length: float) -> None:
@@ -33,10 +47,34 @@ class LogN(Temperature):
         """log n / log n_train."""
         return log_n_keys(stats.n_keys, stats.mean.dtype) / math.log(self.trained_length)
 
+    def extra_repr(self) -> str:
+        """Shown by print(model)."""
+        return f"trained_length={self.trained_length:g}"
+
 
 class RelativeLogN(Temperature):
-    """Logarithmic sharpening of the rows that are longer than those of training, and of no other."""
+    """Sharpen rows longer than those of training by the logarithm of how much longer they are, and no others.
 
+        weights = softmax(β·e),     β = 1 + slope·log(n / n_train) for n > n_train,     1 up to n_train
+
+    n is the number of keys that the row may see. A rule of our own; it learns nothing. Use it on a trained model that
+    must stay as it is at the lengths it knows. One slope for all heads is a guess; `strop.calibrate` finds out what
+    each head needs.
+
+    Args:
+        trained_length: n_train, the largest number of keys that is left as it is.
+        slope: How fast β grows.
+
+    Examples:
+        >>> import torch
+        >>> from strop import RowStats
+        >>> from strop.normalisers import RelativeLogN
+        >>> lengths = RowStats.of_counts(torch.tensor([128, 512, 8192]), torch.float32)
+        >>> RelativeLogN(trained_length=512).inverse_temperature(lengths)
+        tensor([1.0000, 1.0000, 3.7726])
+    """
+
+    name = "relative_log_n"
     uses = "n_keys"
 
     def __init__(self, trained_length: float, slope: float = 1.0) -> None:
@@ -48,10 +86,33 @@ class RelativeLogN(Temperature):
         """1 + slope·log(n / n_train), 1 up to n_train."""
         return 1.0 + self.slope * (stats.n_keys.to(stats.mean.dtype) / self.trained_length).clamp(min=1.0).log()
 
+    def extra_repr(self) -> str:
+        """Shown by print(model)."""
+        return f"trained_length={self.trained_length:g}, slope={self.slope:g}"
+
 
 class Llama4Temperature(Temperature):
-    """Stepwise logarithmic sharpening past every `floor` keys."""
+    """Sharpen by steps, one for every `floor` keys, as the global layers of Llama 4 do.
 
+        weights = softmax(β·e),     β = 1 + slope·log(⌊n / floor⌋ + 1)
+
+    n is the number of keys that the row may see; causally, that is position + 1. It learns nothing. β is 1 below
+    `floor` keys, so shorter inputs do not change. Use it on models that were trained with it.
+
+    Args:
+        floor: Number of keys of one step.
+        slope: How fast β grows.
+
+    Examples:
+        >>> import torch
+        >>> from strop import RowStats
+        >>> from strop.normalisers import Llama4Temperature
+        >>> lengths = RowStats.of_counts(torch.tensor([8191, 8192, 131072]), torch.float32)
+        >>> Llama4Temperature().inverse_temperature(lengths)
+        tensor([1.0000, 1.0693, 1.2833])
+    """
+
+    name = "llama4"
     uses = "n_keys"
 
     def __init__(self, floor: float = 8192, slope: float = 0.1) -> None:
@@ -64,10 +125,35 @@ class Llama4Temperature(Temperature):
         steps = (stats.n_keys.to(stats.mean.dtype) / self.floor).floor()
         return 1.0 + self.slope * torch.log1p(steps)
 
+    def extra_repr(self) -> str:
+        """Shown by print(model)."""
+        return f"floor={self.floor:g}, slope={self.slope:g}"
+
 
 class YaRNTemperature(Temperature):
-    """Attention temperature of YaRN for the given `length`, or where that is None for each row's own n."""
+    """The attention temperature of YaRN, for rows longer than those of training.
 
+        weights = softmax(β·e),     β = (slope·ln(n / n_train) + 1)² for n > n_train,     1 up to n_train
+
+    From arXiv 2309.00071, which scales q and k alike, hence the square. It learns nothing. n is the number of keys that
+    the row may see, or `length` for all rows. YaRN also changes the rotary frequencies, which is the model's business.
+    Do not add it to a model whose own YaRN already scales q and k.
+
+    Args:
+        trained_length: n_train, the largest number of keys that is left as it is.
+        length: n for all rows, as YaRN has it. None: each row's own number of keys.
+        slope: How fast β grows.
+
+    Examples:
+        >>> import torch
+        >>> from strop import RowStats
+        >>> from strop.normalisers import YaRNTemperature
+        >>> lengths = RowStats.of_counts(torch.tensor([2048, 4096, 65536]), torch.float32)
+        >>> YaRNTemperature(trained_length=4096).inverse_temperature(lengths)
+        tensor([1.0000, 1.0000, 1.6314])
+    """
+
+    name = "yarn"
     uses = "n_keys"
 
     def __init__(self, trained_length: float, length: float | None = None, slope: float = 0.1) -> None:
@@ -80,3 +166,7 @@ class YaRNTemperature(Temperature):
         """(slope·ln(n / n_train) + 1)², at least 1."""
         n = stats.n_keys.to(stats.mean.dtype) if self.length is None else stats.mean.new_full((), self.length)
         return (self.slope * (n / self.trained_length).clamp(min=1.0).log() + 1.0).square()
+
+    def extra_repr(self) -> str:
+        """Shown by print(model)."""
+        return f"trained_length={self.trained_length:g}, length={self.length}, slope={self.slope:g}"

@@ -1,14 +1,4 @@
-"""Multi-token attention (arXiv 2504.00927): the weight of a key depends on neighbouring queries, keys and heads,
-
-    e'_hij = Σ_{a = 0 … c_q−1} Σ_{|b| ≤ (c_k−1)/2} θ_h[a, b]·e_h,i−a,j−b      hidden and missing logits count as 0
-    p_h = softmax(e'_h) over the visible keys
-    weights_h = Σ_g m_hg·p_g,     g over the heads of h's group
-
-θ and m are learned and start as the identity, so that all begins as softmax. Every logit that enters is one that its
-own row may see, of that row or an earlier one: under a causal mask nothing of the future enters. Rows before are
-needed, so there must be as many queries as keys. m is free, so weights may be negative or sum to other than 1: no
-entropy is defined. The paper's norm after each head is the model's.
-"""
+"""Multi-token attention: logits convolved over rows and keys, heads mixed."""
 
 from __future__ import annotations
 
@@ -23,8 +13,40 @@ from strop.sharpness import upcast
 
 
 class MultiToken(Normaliser):
-    """Softmax of logits convolved over queries and keys, then mixed over groups of `group` heads (None: over all)."""
+    """Softmax in which the weight of a key depends on neighbouring queries, keys and heads.
 
+        e'_hij = Σ_{a = 0 … c_q−1} Σ_{|b| ≤ (c_k−1)/2} θ_h[a, b]·e_h,i−a,j−b      hidden and missing logits count as 0
+        p_h = softmax(e'_h) over the visible keys
+        weights_h = Σ_g m_hg·p_g,     g over the heads of h's group
+
+    From arXiv 2504.00927. It learns θ (`kernel`) and m (`mixing`), which start as the identity, so that all begins as
+    softmax. Every logit that enters is one that its own row may see, of that row or an earlier one: under a causal mask
+    nothing of the future enters. m is free, so weights may be negative or sum to other than 1, and no entropy is
+    defined. The paper's norm after each head is the model's.
+
+    Train with it where what is sought shows in several neighbouring tokens. It needs the rows before, hence as many
+    queries as keys: no decoding with a cache. It runs in `reference` only, with O(n²) memory.
+
+    Args:
+        heads: Number of query heads.
+        c_q: Rows that are looked at together: the row itself and those before it.
+        c_k: Keys that are looked at together, on both sides alike. Odd.
+        group: Heads that are mixed with each other; it divides `heads`. None: all of them.
+
+    Examples:
+        >>> import torch
+        >>> from strop.normalisers import MultiToken
+        >>> logits = torch.zeros(1, 4, 4)  # [heads, n, n]
+        >>> logits[0, 3] = torch.tensor([2.0, 0.0, 2.0, 0.0])
+        >>> rule = MultiToken(heads=1, c_q=1, c_k=3)
+        >>> rule.weights(logits)[0, 3].detach()  # softmax at first
+        tensor([0.4404, 0.0596, 0.4404, 0.0596])
+        >>> _ = rule.kernel.data.fill_(1.0)  # now a key counts with its two neighbours
+        >>> rule.weights(logits)[0, 3].detach()
+        tensor([0.0963, 0.7112, 0.0963, 0.0963])
+    """
+
+    name = "multi_token"
     rowwise = False
     simplex = False
 
@@ -62,3 +84,8 @@ class MultiToken(Normaliser):
         mixing = self.mixing.to(weights.dtype)
         grouped = weights.unflatten(-3, mixing.shape[:2])
         return torch.einsum("ghk,...gkij->...ghij", mixing, grouped).flatten(-4, -3)
+
+    def extra_repr(self) -> str:
+        """Shown by print(model)."""
+        c_q, c_k = self.kernel.shape[-2:]
+        return f"heads={self.heads}, c_q={c_q}, c_k={c_k}, group={self.mixing.shape[-1]}"

@@ -1,11 +1,4 @@
-"""Query-aware scalable softmax, QASSMax (TabICLv2): softmax over the logits of a query that is scaled first,
-
-    q ← q · MLP(log n) · (1 + tanh(MLP(q)))
-
-with n the keys that the row may see. Both MLPs have one hidden layer of GELU units. The first has an output per head,
-the second is shared by the heads and starts at zero, so that the gate is 1. With `elementwise`, each element of q has
-a factor of its own. Parameters are named and shaped as in TabICL's own module, so that its weights load.
-"""
+"""Query-aware scalable softmax, QASSMax."""
 
 from __future__ import annotations
 
@@ -20,7 +13,36 @@ from strop.normalisers.constant import Softmax
 
 
 class QASSMax(Softmax):
-    """Softmax whose query is scaled by learned functions of log n and of itself."""
+    """Softmax whose query is first scaled by learned functions of log n and of itself.
+
+        q ← q · MLP(log n) · (1 + tanh(MLP(q)))
+        weights = softmax(scale·q·k)
+
+    n is the number of keys that the row may see. From TabICLv2. It learns both MLPs, each with one hidden layer of GELU
+    units. The first has an output per head. The second is shared by the heads and starts at zero, so that the gate is 1
+    at first. Parameters are named and shaped as in TabICL's own module, so that its weights load.
+
+    Train with it where the right sharpness depends on the query as well as on n. `SSMax` does with one number a head.
+
+    Args:
+        heads: Number of query heads.
+        head_dim: Size of a query.
+        hidden: Hidden units of each MLP.
+        elementwise: Give each element of the query a factor of its own, in place of one factor for all.
+
+    Examples:
+        >>> import torch
+        >>> import strop
+        >>> from strop.normalisers import QASSMax
+        >>> rule = QASSMax(heads=4, head_dim=8)
+        >>> query, key, value = torch.randn(3, 4, 10, 8)  # each [heads, n, head_dim]
+        >>> strop.attention(query, key, value, is_causal=True, normaliser=rule).shape
+        torch.Size([4, 10, 8])
+        >>> sum(parameter.numel() for parameter in rule.parameters())
+        1029
+    """
+
+    name = "qassmax"
 
     def __init__(self, heads: int, head_dim: int, hidden: int = 64, elementwise: bool = False) -> None:
         super().__init__()
@@ -42,3 +64,7 @@ class QASSMax(Softmax):
         gate_in, gate_bias_in, gate, gate_bias = (p.to(query.dtype) for p in self.query_mlp.parameters())
         gate = F.linear(F.gelu(F.linear(query, gate_in, gate_bias_in)), gate, gate_bias)
         return query * base * (1.0 + torch.tanh(gate))
+
+    def extra_repr(self) -> str:
+        """Shown by print(model)."""
+        return f"heads={self.heads}, elementwise={self.outputs > 1}"

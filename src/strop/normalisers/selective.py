@@ -1,13 +1,4 @@
-"""Selective attention (arXiv 2410.02703): a token may tell all later ones that a key is no longer needed,
-
-    S_ij = relu(e⁰_ij) for visible j other than i and than the first token, else 0        e⁰: the logits of head 0
-    F_ij = Σ_{k < i} S_kj
-    weights = softmax(e − F), the same F for every head
-
-Nothing is learned but what head 0 learns. The first token is the first key that any row may see, so left padding
-changes nothing. F gathers over the rows before, so there must be as many queries as keys, in the same order; with a
-causal mask no row learns anything of later ones.
-"""
+"""Selective attention: earlier rows strike out keys."""
 
 from __future__ import annotations
 
@@ -21,8 +12,33 @@ from strop.sharpness import upcast
 
 
 class Selective(Normaliser):
-    """Softmax less what earlier rows of head 0 have marked as not needed."""
+    """Softmax in which a token may tell all later ones that a key is no longer needed.
 
+        S_ij = relu(e⁰_ij) for visible j other than i and than the first token, else 0        e⁰: the logits of head 0
+        F_ij = Σ_{k < i} S_kj
+        weights = softmax(e − F), the same F for every head
+
+    From arXiv 2410.02703. It learns nothing but what head 0 learns. The first token is the first key that any row may
+    see, so left padding changes nothing.
+
+    Train with it where old tokens are superseded by later ones. F gathers over the rows before, so there must be as
+    many queries as keys, in the same order: no decoding with a cache. With a causal mask no row learns anything of
+    later ones. It runs in `reference` only, with O(n²) memory.
+
+    Examples:
+        >>> import torch
+        >>> from strop.normalisers import Selective
+        >>> causal = torch.ones(4, 4, dtype=torch.bool).tril()
+        >>> logits = torch.zeros(4, 4)
+        >>> logits[2, 1] = 3.0  # row 2 looks at key 1 and so strikes it out for the rows after it
+        >>> Selective().weights(logits, causal)
+        tensor([[1.0000, 0.0000, 0.0000, 0.0000],
+                [0.5000, 0.5000, 0.0000, 0.0000],
+                [0.0453, 0.9094, 0.0453, 0.0000],
+                [0.3279, 0.0163, 0.3279, 0.3279]])
+    """
+
+    name = "selective"
     rowwise = False
 
     def weights(self, logits: Logits, keep: Keep | None = None) -> Weights:

@@ -1,10 +1,4 @@
-"""Sigmoid attention (arXiv 2409.04431): every key is weighed for itself, and nothing is shared out,
-
-    w_j = σ(e_j + b),     b = −log n_train
-
-so that n_train keys of logit 0 have a total weight near 1. b is a setting, or learned from there (one, or one a head).
-The weights of a row may sum to more than 1: no entropy is defined.
-"""
+"""Sigmoid attention: every key is weighed for itself."""
 
 from __future__ import annotations
 
@@ -19,8 +13,32 @@ from strop.sharpness import upcast
 
 
 class Sigmoid(Normaliser):
-    """σ(logits + b), b = −log n_train, learned from there where `learnable` is set."""
+    """Weigh every key for itself by a sigmoid, so that nothing is shared out.
 
+        w_j = σ(e_j + b),     b = −log n_train
+
+    From arXiv 2409.04431. With this b, n_train keys of logit 0 have a total weight near 1. It learns b from there where
+    `learnable` is set, and nothing otherwise.
+
+    Train with it where the number of keys hardly changes. The weights of a row may sum to more than 1 and their sum
+    grows with n; no entropy is defined.
+
+    Args:
+        trained_length: n_train, the number of keys of a row in training.
+        learnable: Learn b.
+        heads: Number of query heads, to have one b for each. None: one for all.
+
+    Examples:
+        >>> import torch
+        >>> from strop.normalisers import Sigmoid
+        >>> rule = Sigmoid(trained_length=4)
+        >>> rule.weights(torch.zeros(1, 4))
+        tensor([[0.2000, 0.2000, 0.2000, 0.2000]])
+        >>> round(rule.weights(torch.zeros(1, 1000)).sum().item())  # the more keys, the more weight in all
+        200
+    """
+
+    name = "sigmoid"
     simplex = False
 
     def __init__(self, trained_length: float, learnable: bool = False, heads: int | None = None) -> None:

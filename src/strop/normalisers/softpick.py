@@ -1,10 +1,6 @@
-"""Softpick (arXiv 2504.20966): a rectified softmax that may attend to nothing,
+"""Softpick: a rectified softmax.
 
-    w_j = relu(exp(e_j) − 1) / (Σ_l |exp(e_l) − 1| + ε),     ε = 1e-8
-
-A key whose logit is 0 or less has weight exactly 0 but still stands in the denominator, so weights sum to at most 1
-and to 0 where no logit is positive. Numerator and denominator are multiplied by exp(−m), m = max(e_1, …, e_n, 0), in
-forms that neither overflow nor cancel:
+Numerator and denominator are multiplied by exp(−m), m = max(e_1, …, e_n, 0), in forms that neither overflow nor cancel:
 
     e > 0:   exp(e − m)·(1 − exp(−e))          e ≤ 0:   exp(−m)·(1 − exp(e))
 """
@@ -21,7 +17,25 @@ EPSILON = 1e-8
 
 
 class Softpick(Normaliser):
-    """Rectified softmax: weight for positive logits only, never forced to sum to 1."""
+    """A rectified softmax, which may attend to nothing.
+
+        w_j = relu(exp(e_j) − 1) / (Σ_l |exp(e_l) − 1| + ε),     ε = 1e-8
+
+    From arXiv 2504.20966. It learns nothing. A key whose logit is 0 or less has weight exactly 0 but still stands in
+    the denominator, so weights sum to at most 1, and to 0 where no logit is positive.
+
+    Train with it for heads that need a way to stay silent. Adding a number to all logits changes the weights, so it is
+    no stand-in for softmax in a trained model.
+
+    Examples:
+        >>> import torch
+        >>> from strop.normalisers import Softpick
+        >>> Softpick().weights(torch.tensor([[2.0, 1.0, 0.0, -1.0], [-1.0, -2.0, -3.0, -4.0]]))
+        tensor([[0.7311, 0.1966, 0.0000, 0.0000],
+                [0.0000, 0.0000, 0.0000, 0.0000]])
+    """
+
+    name = "softpick"
 
     def weights(self, logits: Logits, keep: Keep | None = None) -> Weights:
         """Shares of the positive part; a hidden key stands as logit 0, which adds nothing anywhere."""

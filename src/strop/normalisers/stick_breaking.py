@@ -1,12 +1,6 @@
-"""Stick-breaking attention (arXiv 2410.17980): keys are asked from the last to the first, and each takes its share of
-what is left of the stick,
+"""Stick-breaking attention, computed in log space:
 
-    w_j = σ(e_j)·Π_{l > j, visible} (1 − σ(e_l))
-    log w_j = log σ(e_j) + Σ_{l > j, visible} log σ(−e_l)
-
-Nearer keys come first, so positions need no other code. What no key takes is lost: weights sum to at most 1. The
-paper's rows see the keys before their own, j < i: that is the caller's mask (`is_causal` shows a row its own key too).
-Order is that of the keys in memory.
+log w_j = log σ(e_j) + Σ_{l > j, visible} log σ(−e_l)
 """
 
 from __future__ import annotations
@@ -19,7 +13,25 @@ from strop.sharpness import upcast
 
 
 class StickBreaking(Normaliser):
-    """Shares of a stick, broken from the last visible key to the first."""
+    """Ask the keys from the last to the first: each takes its share of what is left of a stick.
+
+        w_j = σ(e_j)·Π_{l > j, visible} (1 − σ(e_l))
+
+    From arXiv 2410.17980. It learns nothing. Nearer keys come first, so positions need no other code. What no key takes
+    is lost: weights sum to at most 1. The paper's rows see the keys before their own, j < i: that is the caller's mask
+    (`is_causal` shows a row its own key too). Order is that of the keys in memory.
+
+    Train with it on sequences where the latest match counts. It means nothing for sets, which have no order.
+
+    Examples:
+        >>> import torch
+        >>> from strop.normalisers import StickBreaking
+        >>> StickBreaking().weights(torch.tensor([[0.0, 0.0, 0.0], [4.0, 4.0, -4.0]]))  # the latest good match wins
+        tensor([[0.1250, 0.2500, 0.5000],
+                [0.0173, 0.9644, 0.0180]])
+    """
+
+    name = "stick_breaking"
 
     def weights(self, logits: Logits, keep: Keep | None = None) -> Weights:
         """Each key's share of what later keys left, in log space."""

@@ -8,8 +8,8 @@ run.py        runs/<experiment>/<address>/: which runs are finished, and what th
 Standard library only, and no torch: the command line's --help stands on this.
 """
 
+from strop.errors import DamagedFileError, RecordsError, StropError
 from strop.records.addresses import address, canonical, short_id
-from strop.records.errors import DamagedFileError, RecordsError, StropError
 from strop.records.files import (
     Record,
     Value,
@@ -18,6 +18,9 @@ from strop.records.files import (
     finite,
     read,
     read_csv,
+    read_utf8,
+    real,
+    whole,
     write,
     write_bytes,
     write_csv,
@@ -42,10 +45,17 @@ __all__ = [
     "provenance",
     "read",
     "read_csv",
+    "read_utf8",
+    "real",
     "runs",
     "short_id",
+    "whole",
     "write",
     "write_bytes",
     "write_csv",
     "write_text",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Mapping
 
-from strop.records.errors import RecordsError
+from strop.errors import RecordsError
 
 
 def canonical(config: object) -> str:

@@ -1,4 +1,4 @@
-"""Errors whose message is one line written for the user; the command line prints them without a traceback."""
+"""What the disk says, in one line written for a person."""
 
 from __future__ import annotations
 
@@ -7,21 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-
-class StropError(Exception):
-    """Base of every error that strop raises on purpose and that is no plain ValueError."""
-
-
-class RecordsError(StropError):
-    """A file or folder that cannot be read or written."""
-
-
-class DamagedFileError(RecordsError):
-    """A file whose content is not what was written: torn, cut off or changed."""
+from strop.errors import RecordsError
 
 
 @contextmanager
-def told_plainly(path: Path, unless_about_another: Path | None = None) -> Iterator[None]:
+def explain_failures(path: Path, unless_about_another: Path | None = None) -> Iterator[None]:
     """Turn an OSError about path into a RecordsError that says what to do.
 
     Around code of others, `unless_about_another` is the file that they should be writing: an error that names any

@@ -20,7 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from strop.records.errors import DamagedFileError, RecordsError, told_plainly
+from strop.errors import ArgumentError, DamagedFileError, RecordsError
+from strop.records.errors import explain_failures
 
 Value = str | int | float | bool | None
 Record = dict[str, Value]
@@ -33,12 +34,12 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it replaces `path`, on any exception it is removed."""
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    with told_plainly(target):
+    with explain_failures(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with told_plainly(target, unless_about_another=temporary):
+        with explain_failures(target, unless_about_another=temporary):
             yield temporary
-        with told_plainly(target):
+        with explain_failures(target):
             _flush(temporary)
             os.replace(temporary, target)
             _flush(target.parent)
@@ -67,7 +68,7 @@ def append(path: str | os.PathLike[str], records: Iterable[Record]) -> None:
     import fcntl  # POSIX only, and only appending needs it
 
     target, data = Path(path), _lines(records)
-    with told_plainly(target):
+    with explain_failures(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         with open(target, "a+b", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -84,7 +85,7 @@ def append(path: str | os.PathLike[str], records: Iterable[Record]) -> None:
 def read(path: str | os.PathLike[str], *, torn: Literal["raise", "drop"] = "raise") -> list[Record]:
     """Read a JSONL file; anything but whole lines of flat JSON objects is an error that names the line."""
     target = Path(path)
-    with told_plainly(target):
+    with explain_failures(target):
         data = target.read_bytes()
     *lines, tail = data.split(b"\n")
     if tail and torn == "raise":
@@ -93,6 +94,15 @@ def read(path: str | os.PathLike[str], *, torn: Literal["raise", "drop"] = "rais
             'Read it with torn="drop" to go without that line.'
         )
     return [_parse(line, f"{target}, line {number}") for number, line in enumerate(lines, 1)]
+
+
+def read_utf8(path: str | os.PathLike[str]) -> str:
+    """Return a user's text, or say what is wrong with the file."""
+    try:
+        with explain_failures(Path(path)):
+            return Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ArgumentError(f"{path} must be UTF-8 text, got other bytes. Convert it first.") from error
 
 
 def write_csv(path: str | os.PathLike[str], records: Sequence[Record]) -> None:
@@ -109,7 +119,7 @@ def write_csv(path: str | os.PathLike[str], records: Sequence[Record]) -> None:
 def read_csv(path: str | os.PathLike[str]) -> list[Record]:
     """Read CSV. A cell that looks like a number or a boolean becomes one (only JSONL keeps types exactly)."""
     target = Path(path)
-    with told_plainly(target):
+    with explain_failures(target):
         text = target.read_text(encoding="utf-8")
     rows = list(csv.reader(io.StringIO(text), strict=True))
     header, body = (rows[0], rows[1:]) if rows else ([], [])
@@ -117,6 +127,21 @@ def read_csv(path: str | os.PathLike[str]) -> list[Record]:
         if len(row) != len(header):
             raise DamagedFileError(f"{target}, row {number} must have {len(header)} cells, got {len(row)}.")
     return [{key: _from_cell(cell) for key, cell in zip(header, row, strict=True)} for row in body]
+
+
+def real(value: object) -> float:
+    """Return a value of a record that must be a number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RecordsError(f"a record's value must be a number here, got {value!r}. The file may be of another kind.")
+    return float(value)
+
+
+def whole(value: object) -> int:
+    """Return a value of a record that must be a whole number."""
+    number = real(value)
+    if not number.is_integer():
+        raise RecordsError(f"a record's value must be a whole number here, got {value!r}. The file may be damaged.")
+    return int(number)
 
 
 def finite(value: object) -> object:

@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
-import strop
+from strop._version import __version__
 from strop.records.files import Record
 
 
 def provenance() -> Record:
     """Return a flat record of this installation and machine (from package metadata: no torch is imported)."""
     return {
-        "strop": strop.__version__,
+        "strop": __version__,
         "torch": version("torch"),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",

@@ -21,9 +21,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from strop.errors import DamagedFileError, RecordsError
 from strop.records import files
 from strop.records.addresses import canonical, short_id
-from strop.records.errors import DamagedFileError, RecordsError, told_plainly
+from strop.records.errors import explain_failures
 from strop.records.files import Record
 from strop.records.origin import provenance
 
@@ -68,12 +69,12 @@ class Run:
         (self.folder / "failed.json").unlink(missing_ok=True)
 
     @contextmanager
-    def claimed(self, *, wait: bool = True) -> Iterator[bool]:
+    def claim(self, *, wait: bool = True) -> Iterator[bool]:
         """Hold the run against other processes; False when another holds it and we do not `wait`."""
         import fcntl  # POSIX only
 
         path = self.folder / ".claim"
-        with told_plainly(path):
+        with explain_failures(path):
             self.folder.mkdir(parents=True, exist_ok=True)
             file = open(path, "ab")  # noqa: SIM115  # closed below, which gives the claim back
         with file:
@@ -145,5 +146,5 @@ def runs(experiment: str, root: str | Path = "runs") -> list[Run]:
 
 
 def _bytes(path: Path) -> bytes:
-    with told_plainly(path):
+    with explain_failures(path):
         return path.read_bytes()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from strop.records import Record
+from strop.records import Record, Value
 from strop.report.format import MISSING, number
 
 if TYPE_CHECKING:
@@ -32,9 +32,16 @@ class Column:
         return self.key if self.title is None else self.title
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Table:
-    """Headings and rows of raw values; `best` holds the cells (row, column) to emphasise."""
+    """Headings and rows of raw values; `best` holds the cells (row, column) to emphasise.
+
+    Examples:
+        >>> Table.of([{"n": 16, "accuracy": 0.984}, {"n": 1024, "accuracy": 0.5}], ["n", "accuracy"])
+            n  accuracy
+           16     0.984
+        1,024     0.500
+    """
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[object]]
@@ -55,6 +62,22 @@ class Table:
         """Return "left" or "right" for every column: as told, else right where all values are numbers."""
         return [column.align or _natural(row[i] for row in self.rows) for i, column in enumerate(self.columns)]
 
+    def __repr__(self) -> str:
+        lines = [[column.heading for column in self.columns], *self.cells()]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self.columns))]
+        sides = [str.rjust if align == "right" else str.ljust for align in self.aligns()]
+        rows = [
+            "  ".join(side(cell, width) for side, cell, width in zip(sides, line, widths, strict=True))
+            for line in lines
+        ]
+        return "\n".join(row.rstrip() for row in ([self.caption] if self.caption else []) + rows)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from strop.report.markup import table
+
+        return str(table(self, "table"))
+
     def markdown(self) -> str:
         """Return a GitHub table."""
         ruler = ["---:" if align == "right" else "---" for align in self.aligns()]
@@ -66,7 +89,7 @@ class Table:
     def records(self) -> list[Record]:
         """Return the rows as records of raw values under the columns' keys, for strop.records.write_csv."""
         keys = [column.key for column in self.columns]
-        return [dict(zip(keys, row, strict=True)) for row in self.rows]  # type: ignore[arg-type]
+        return [{key: _value(cell) for key, cell in zip(keys, row, strict=True)} for row in self.rows]
 
     def rich(self) -> rich.table.Table:
         """Return the table for the terminal."""
@@ -112,6 +135,10 @@ def pivot(
     heads = [Column(rows, align="left"), *(Column(str(name), number(name), align="right") for name in across)]
     body = [[name, *(cell(line[c]) if c in line else None for c in across)] for name, line in found.items()]
     return Table(heads, body, caption)
+
+
+def _value(cell: object) -> Value:
+    return cell if cell is None or isinstance(cell, str | int | float | bool) else str(cell)
 
 
 def _text(column: Column, value: object) -> str:

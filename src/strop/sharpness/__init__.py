@@ -13,3 +13,7 @@ __all__ = [
     "spread_bound",
     "upcast",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -20,7 +20,7 @@ from strop.tasks.passages import Passage
 
 
 @dataclass(frozen=True)
-class Answered:
+class Answer:
     """One answer: whether greedy decoding gives it, its log-likelihood in nats and its number of tokens."""
 
     exact: bool
@@ -41,15 +41,22 @@ class Encoded:
 
 
 class Reader:
-    """A tokeniser, with the first token that the model wants."""
+    """A tokeniser, with the special tokens that it puts before a text.
 
-    def __init__(self, tokeniser: Any, bos: bool = False) -> None:
+    Args:
+        tokeniser: Of transformers, or anything that is called like one.
+
+    Examples:
+        >>> from strop.tasks import Passage
+        >>> Reader(tokenizer).encode(Passage("Oak is 7. ", (("Oak is", " 7"),))).targets.sum()
+        tensor(2)
+    """
+
+    def __init__(self, tokeniser: Any) -> None:
         self.tokeniser = tokeniser
         made, plain = tokeniser("a")["input_ids"], self.tokens("a")
         starts_itself = len(made) > len(plain) and made[-len(plain) :] == plain
         self.before: list[int] = made[: len(made) - len(plain)] if starts_itself else []
-        if bos and not self.before:
-            self.before = [tokeniser.bos_token_id]
 
     def tokens(self, text: str) -> list[int]:
         """Return the tokens of a piece of text, without special ones."""
@@ -88,13 +95,13 @@ def _logits(model: nn.Module, encoded: Encoded) -> Tensor:
     return logits
 
 
-def scores(model: nn.Module, encoded: Encoded) -> tuple[Tensor, Tensor]:
+def score(model: nn.Module, encoded: Encoded) -> tuple[Tensor, Tensor]:
     """Return (log-probability of every token but the first [questions, n−1], whether it is the most likely one)."""
     logits, following = _logits(model, encoded), encoded.ids[:, 1:]
     return logits.log_softmax(-1).gather(-1, following[..., None])[..., 0], logits.argmax(-1) == following
 
 
-def leads(model: nn.Module, encoded: Encoded) -> Tensor:
+def measure_leads(model: nn.Module, encoded: Encoded) -> Tensor:
     """Return by how many nats each of the answers' tokens is likelier than the best other one."""
     wanted = encoded.targets[:, 1:]
     logits, right = _logits(model, encoded)[wanted], encoded.ids[:, 1:][wanted][:, None]
@@ -104,16 +111,16 @@ def leads(model: nn.Module, encoded: Encoded) -> Tensor:
 
 def answer_loss(model: nn.Module, batch: Sequence[Encoded]) -> Tensor:
     """Mean negative log-likelihood of the answers' tokens, in nats."""
-    parts = [scores(model, encoded)[0][encoded.targets[:, 1:]] for encoded in batch]
+    parts = [score(model, encoded)[0][encoded.targets[:, 1:]] for encoded in batch]
     return -torch.cat(parts).mean()
 
 
 @torch.no_grad()
-def answers(model: nn.Module, encoded: Encoded) -> list[Answered]:
+def answer_questions(model: nn.Module, encoded: Encoded) -> list[Answer]:
     """Answer every question of a passage."""
-    likelihood, right = scores(model, encoded)
+    likelihood, right = score(model, encoded)
     wanted = encoded.targets[:, 1:]
     return [
-        Answered(bool(right[i][wanted[i]].all()), float(likelihood[i][wanted[i]].sum()), int(wanted[i].sum()))
+        Answer(bool(right[i][wanted[i]].all()), float(likelihood[i][wanted[i]].sum()), int(wanted[i].sum()))
         for i in range(len(wanted))
     ]

@@ -10,24 +10,27 @@ words. Randomness is the generator's alone: the same seed gives the same passage
 
 from __future__ import annotations
 
-import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Generator
 
 from strop._checks import require, require_known
-from strop.records.errors import told_plainly
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Passage:
-    """A context and pairs (question, answer) about it; a model reads context + question and should write the answer."""
+    """A context and pairs (question, answer) about it; a model reads context + question and should write the answer.
+
+    Examples:
+        >>> Passage("Oak is 7. Pear is 4. ", (("Oak is", " 7"),), size=2).questions
+        (('Oak is', ' 7'),)
+    """
 
     context: str
     questions: tuple[tuple[str, str], ...]
@@ -35,27 +38,32 @@ class Passage:
     phrasing: str = ""
 
 
-class TextTask(Protocol):
-    """A generator of passages."""
+class TextTask(ABC):
+    """A generator of passages.
 
-    @property
-    def name(self) -> str:
-        """The task's name."""
-        ...
+    Attributes:
+        name: The task's name.
+        phrasings: All phrasings by name.
+        held_out: Phrasings that calibration must not use.
 
-    @property
-    def phrasings(self) -> Mapping[str, object]:
-        """All phrasings by name."""
-        ...
+    Examples:
+        >>> from strop.tasks import TASKS
+        >>> TASKS["counting"].open_phrasings
+        ('colours', 'votes')
+    """
 
-    @property
-    def held_out(self) -> tuple[str, ...]:
-        """Phrasings that calibration must not use."""
-        ...
+    name: ClassVar[str]
+    phrasings: ClassVar[Mapping[str, object]]
+    held_out: ClassVar[tuple[str, ...]] = ()
 
+    @abstractmethod
     def passage(self, size: int, phrasing: str, questions: int, draw: Draw) -> Passage:
         """Make one passage with at most `questions` questions."""
-        ...
+
+    @property
+    def open_phrasings(self) -> tuple[str, ...]:
+        """The phrasings that calibration may use."""
+        return tuple(name for name in self.phrasings if name not in self.held_out)
 
 
 class Draw:
@@ -89,37 +97,3 @@ def sample(
         require_known(f"phrasing of {task.name}", phrasing, task.phrasings)
     draw = Draw(generator)
     return [task.passage(size, phrasings[i % len(phrasings)], questions, draw) for i in range(count)]
-
-
-def seen(task: TextTask) -> tuple[str, ...]:
-    """Return the phrasings that calibration may use."""
-    return tuple(name for name in task.phrasings if name not in task.held_out)
-
-
-def read_jsonl(path: Path) -> list[Passage]:
-    """Read a user's task: a line {"prompt": …, "answer": …} each, with an optional "size" and "context" before it."""
-    lines = enumerate(read_utf8(path).split("\n"), 1)  # not splitlines, which also cuts at marks that JSON leaves alone
-    passages = [_passage(line, f"{path.name} line {i}") for i, line in lines if line.strip()]
-    require(bool(passages), f"{path} must hold prompts", "an empty file")
-    return passages
-
-
-def read_utf8(path: Path) -> str:
-    """Read a user's text, or say what is wrong with it."""
-    try:
-        with told_plainly(path):
-            return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} must be UTF-8 text, got other bytes. Convert it first.") from error
-
-
-def _passage(line: str, place: str) -> Passage:
-    try:
-        row = json.loads(line)
-        prompt, answer, size = row["prompt"], row["answer"], int(row.get("size") or 0)
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f'{place} must be {{"prompt": …, "answer": …}}, got {line[:60]!r}. Mend the line.') from error
-    whole = isinstance(prompt, str) and isinstance(answer, str) and prompt != "" and answer.strip() != ""
-    require(whole, f"{place} must have a prompt and an answer of text", line[:60])
-    answer = answer if answer[0].isspace() or prompt[-1].isspace() else f" {answer}"
-    return Passage(str(row.get("context") or ""), ((prompt, answer),), size, "jsonl")

@@ -10,26 +10,30 @@ from __future__ import annotations
 
 import hashlib
 import re
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from strop._checks import require
+from strop.errors import ArgumentError, StropWarning
+from strop.pretrained.load import count_positions
+from strop.records import read_utf8
 from strop.tasks.answers import Reader
-from strop.tasks.passages import read_utf8
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
 
-def prose(split: Split, path: str | None = None) -> str:
+def read_prose(split: Split, path: str | None = None) -> str:
     """Return one part of the text."""
     return _topics(split) if path is None else _thirds(Path(path))[SPLITS.index(split)]
 
 
-def windows(reader: Reader, text: str, length: int, count: int, apart: bool = False) -> Tensor:
+def cut_windows(reader: Reader, text: str, length: int, count: int, apart: bool = False) -> Tensor:
     """Return [count, length] tokens, begun at evenly spaced places, with the first token that the model wants.
 
     `apart` are as many of them as the text holds without two that share a token.
@@ -41,6 +45,16 @@ def windows(reader: Reader, text: str, length: int, count: int, apart: bool = Fa
     count = min(count, len(body) // room) if apart else count
     starts = [int(start) for start in torch.linspace(0, len(body) - room, count)]
     return torch.tensor([reader.before + body[start : start + room] for start in starts])
+
+
+def fit_lengths(lengths: Sequence[int], model: nn.Module) -> tuple[int, ...]:
+    """Return the lengths that the model has positions for, or the most it has, and warn where that changes them."""
+    most = count_positions(model) or max(lengths)
+    found = tuple(n for n in lengths if n <= most) or (most,)
+    if found != tuple(lengths):
+        words = f"The model has {most:,} positions: prose is read at {', '.join(map(str, found))} tokens."
+        warnings.warn(words, StropWarning, stacklevel=3)
+    return found
 
 
 def checksum(text: str) -> str:
@@ -58,7 +72,7 @@ def _topics(split: Split) -> str:
         if part == split:
             return "\n\n".join(paragraph for paragraph in own if paragraph not in earlier)
         earlier |= own.keys()
-    raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {split!r}.")
+    raise ArgumentError(f"split must be one of {', '.join(SPLITS)}, got {split!r}.")
 
 
 def _paragraphs(topic: str) -> list[str]:

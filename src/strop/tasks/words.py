@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from strop.errors import ArgumentError
 from strop.tasks.passages import Draw
 
 _THINGS = """
@@ -52,5 +53,5 @@ def names(count: int, draw: Draw) -> list[str]:
         return draw.some(THINGS, count)
     pairs = [f"{colour} {thing}" for thing in THINGS for colour in COLOURS]
     if count > len(pairs):
-        raise ValueError(f"size must be at most {len(pairs)}, got {count}. There are no more names.")
+        raise ArgumentError(f"size must be at most {len(pairs)}, got {count}. There are no more names.")
     return draw.some(pairs, count)

@@ -1,0 +1,131 @@
+"""Fold an edge into the weights, so that the sharpened model runs in any engine at exactly no cost.
+
+    β_h·(q·k) = (β_h·q)·k     a constant per head scales that head's rows of the query projection (and its bias)
+    W_o·(s_h·o_h)             an output scale per head scales that head's columns of the output projection
+
+Where a head's weights lie is known from its family's layout (patching/layout.py), fused projections included.
+Impossible, and refused with the reason: a β that depends on n or on the entropy; logits that are soft-capped or carry a
+bias of positions (β multiplies after those, the query before); a query norm shared by all heads of a layer, which would
+undo any scale of the projection before it. The last is possible where a layer's heads have one β: its norm takes it.
+After folding, the model is run beside the patched one on random tokens; if they differ, everything is put back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from strop._checks import require
+from strop.errors import BakeError
+from strop.patching.identity import heads_of
+from strop.patching.layout import AttentionLayout, find_layout, find_output
+
+if TYPE_CHECKING:
+    from strop.calibration.edge import Edge
+
+TOLERANCE = 1e-3
+"""Largest difference of logits, relative to their largest, that still counts as rounding, in float32."""
+
+
+@torch.no_grad()
+def bake_edge(edge: Edge, model: nn.Module) -> nn.Module:
+    """Fold `edge` into `model` in place and return it."""
+    _refuse_form(edge)
+    edge.check(model)
+    _refuse_config(model)
+    modules = dict(model.named_modules())
+    ids = _tokens(model)
+    with edge.put_on(model):
+        wanted = _logits(model, ids)
+    touched = [modules[name] for name in edge.numbers]
+    before = [{key: value.clone() for key, value in module.state_dict().items()} for module in touched]
+    try:
+        for name, heads in heads_of(model).items():
+            betas = edge.normalisers()[name].at(1, 0.0)
+            _fold_query(find_layout(modules[name], heads), betas, name)
+        for name, scales in edge.outputs.items():
+            _fold_output(modules[name], 1.0 + scales, name)
+        _compare(_logits(model, ids), wanted)
+    except BaseException:
+        for module, state in zip(touched, before, strict=True):
+            module.load_state_dict(state)
+        raise
+    return model
+
+
+def _refuse_form(edge: Edge) -> None:
+    rule = "the edge's form must not depend on the input for baking"
+    remedy = "Keep the edge as a file and use strop.sharpened, or calibrate with the form constant"
+    require(edge.bakeable, rule, repr(edge.form), remedy, BakeError)
+
+
+def _refuse_config(model: nn.Module) -> None:
+    config: Any = getattr(model, "config", None)
+    capped = getattr(config, "attn_logit_softcapping", None)
+    rule = "the model's logits must be linear in the query for baking"
+    require(not capped, rule, f"a soft cap at {capped}", "Use strop.sharpened instead", BakeError)
+
+
+def _fold_query(layout: AttentionLayout, betas: Tensor, name: str) -> None:
+    """Scale each head's rows of the query projection or, where a norm follows, of the norm."""
+    if bool((betas == 1).all()):
+        return
+    rule = f"{name} must keep its query weights where they are known for baking"
+    known = layout.query is not None
+    require(known, rule, "a layout of no known family", "Use strop.sharpened instead", BakeError)
+    assert layout.query is not None
+    norm: Any = layout.query_norm
+    if norm is None or getattr(norm, "weight", None) is None:
+        layout.query.scale(betas)
+    elif norm.weight.numel() == len(layout.query.rows):
+        _scale_norm(norm, betas)
+    else:
+        _fold_shared_norm(norm, betas, name)
+
+
+def _fold_shared_norm(norm: Any, betas: Tensor, name: str) -> None:
+    rule = f"{name} must have one β for all its heads for baking, since its query norm is shared by them"
+    same = bool(torch.isclose(betas, betas[0], rtol=1e-6).all())
+    actual = f"β from {float(betas.min()):.3g} to {float(betas.max()):.3g}"
+    require(same, rule, actual, "Use strop.sharpened instead", BakeError)
+    about_one = float("Gemma" in type(norm).__name__)  # Gemma's norms multiply by 1 + weight
+    norm.weight.copy_((norm.weight + about_one) * betas[0] - about_one)
+
+
+def _scale_norm(norm: Any, betas: Tensor) -> None:
+    """Scale a norm over all heads at once, [heads·d] or [heads, d]."""
+    for part in (norm.weight, getattr(norm, "bias", None)):
+        if part is not None:
+            part.copy_((part.view(len(betas), -1) * betas[:, None].to(part)).view(part.shape))
+
+
+def _fold_output(module: nn.Module, scales: Tensor, name: str) -> None:
+    """Scale each head's columns of the output projection; GPT-2 keeps its weight transposed."""
+    projection: Any = find_output(module)
+    rule = f"{name} must end in a linear layer for baking"
+    linear, transposed = isinstance(projection, nn.Linear), type(projection).__name__ == "Conv1D"
+    require(linear or transposed, rule, type(projection).__name__, "Use strop.sharpened instead", BakeError)
+    width = projection.weight.shape[0 if transposed else 1]
+    each = scales.repeat_interleave(width // len(scales)).to(projection.weight)
+    projection.weight.mul_(each[:, None] if transposed else each)
+
+
+def _tokens(model: nn.Module) -> Tensor:
+    config: Any = model.config
+    size = config.get_text_config().vocab_size
+    return torch.randint(size, (1, 24), generator=torch.Generator().manual_seed(0))
+
+
+def _logits(model: nn.Module, ids: Tensor) -> Tensor:
+    out: Any = model(input_ids=ids.to(next(model.parameters()).device), use_cache=False)
+    found: Tensor = out.logits if hasattr(out, "logits") else out[0]
+    return found.float()
+
+
+def _compare(found: Tensor, wanted: Tensor) -> None:
+    worst = float((found - wanted).abs().max() / wanted.abs().max())
+    rule = "the baked model must give the patched model's logits"
+    remedy = "This architecture uses its query in a way that is not known here; its weights are as before"
+    require(worst < TOLERANCE, rule, f"a difference of {worst:.1e} of the largest", remedy, BakeError)

@@ -1,0 +1,194 @@
+"""Descent on a few numbers per head of a frozen model, for a task, within a budget of drift.
+
+    minimise  task + λ·drift + HARM·harm,     λ rises while the drift is above AIM·budget and falls while it is below
+
+Every few steps all three are measured on a validation split. Where drift or harm is larger than allowed, a point on the
+way back to the start is measured too, at which it should be small enough. Calibration keeps the numbers with the lowest
+validation loss among those within the budget. The start, an edge that does nothing, is always within it, so a
+calibration that finds nothing leaves the model as it was.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from strop._checks import require
+from strop.calibration.edge import Edge
+from strop.calibration.numbers import Numbers, Progress, load_state, save_state
+from strop.calibration.objective import Batch, Drift, Group, Guard
+from strop.calibration.optimiser import NaturalDescent
+from strop.calibration.settings import Settings
+
+Tick = Callable[[Progress], None]
+
+
+HARM = 2.0
+"""Nats of task that a nat of harm costs."""
+
+PACE = 0.1
+"""Most by which λ changes in a step."""
+
+AIM = 0.7
+"""Share of the budget that λ aims at: other prose, and the worst length, drift more than the windows descended on."""
+
+BACK = 0.98
+"""How much closer than the estimate to go back, since the square is an estimate."""
+
+
+def descend(
+    model: nn.Module,
+    batches: Sequence[Batch],
+    prose: Sequence[Tensor],
+    validation: Sequence[Batch],
+    validation_prose: Sequence[Tensor],
+    settings: Settings | None = None,
+    tick: Tick = lambda _: None,
+    resume: Path | None = None,
+    guard: Sequence[Group] = (),
+    validation_guard: Sequence[Group] = (),
+) -> Edge:
+    """Return the edge that does best on `validation` within the budget of drift on `validation_prose`.
+
+    `batches` are taken in turn, as are the windows of `prose` [1, n] and the groups of `guard`, on which no harm is to
+    be done. With `resume`, a file, an interrupted calibration goes on where it last validated, provided that it was
+    given the same batches. The model's parameters must be frozen and stay as they are.
+    """
+    settings = settings or Settings()
+    frozen = not any(parameter.requires_grad for parameter in model.parameters())
+    require(frozen, "model must be frozen", "parameters that want gradients", "Call model.requires_grad_(False)")
+    require(len(batches) > 0 and len(validation) > 0, "batches and validation must hold at least one batch", "none")
+    learned = Goals(batches, Drift(model, prose), Guard(model, guard))
+    validated = Goals(validation, Drift(model, validation_prose), Guard(model, validation_guard))
+    return _Descent(model, learned, validated, settings).run(tick, resume)
+
+
+class Goals(NamedTuple):
+    """What to gain, and what to leave as it was."""
+
+    batches: Sequence[Batch]
+    drift: Drift
+    guard: Guard
+
+
+class Candidate(NamedTuple):
+    """Numbers and what validation says of them."""
+
+    task: float
+    drift: float
+    harm: float
+    numbers: list[Tensor]
+
+    def excess(self, settings: Settings) -> float:
+        """How many times too far the numbers are: drift grows as their square, harm evenly. At most 1 is within."""
+        return max(math.sqrt(max(self.drift, 0.0) / settings.budget), self.harm / settings.harm)
+
+
+class _Descent:
+    def __init__(self, model: nn.Module, learned: Goals, validated: Goals, settings: Settings) -> None:
+        self.model, self.learned, self.validated, self.settings = model, learned, validated, settings
+        self.numbers = Numbers(model, settings.form, settings.outputs)
+        self.optimiser = NaturalDescent(list(self.numbers.parameters()))
+        self.progress = Progress()
+        self.best: list[Tensor] = self.numbers.state()
+
+    def run(self, tick: Tick, resume: Path | None) -> Edge:
+        """Descend to the end, or until validation has not improved for long enough."""
+        if resume is not None and resume.exists():
+            self.progress, self.best = load_state(resume, self.numbers, self.optimiser)
+        if self.progress.step == 0:
+            self._begin()
+            tick(self.progress)
+        while self.progress.step < self.settings.steps and self.progress.waited < self.settings.patience:
+            self._step()
+            if self.progress.step % self.settings.every == 0 or self.progress.step == self.settings.steps:
+                self._validate()
+                if resume is not None:
+                    save_state(resume, self.progress, self.best, self.numbers, self.optimiser)
+            tick(self.progress)
+        self.numbers.restore(self.best)
+        made = {"settings": asdict(self.settings), "progress": asdict(self.progress)}
+        return replace(self.numbers.edge(self.model), made=made)
+
+    def _begin(self) -> None:
+        """Learn how much each number may move, and how things stand before anything moves."""
+        draw, numbers = torch.Generator().manual_seed(0), self.optimiser.parameters
+        squares, windows = [torch.zeros_like(number) for number in numbers], 0
+        with self.numbers.on(self.model, again=self.settings.recompute):
+            for score, places in self.learned.drift.scores(self.model, draw):
+                self.optimiser.zero()
+                torch.autograd.backward(score)
+                squares = [
+                    s + n.grad**2 / places if n.grad is not None else s for s, n in zip(squares, numbers, strict=True)
+                ]
+                windows += 1
+        self.optimiser.measure([square / windows for square in squares])
+        self._validate()
+
+    def _step(self) -> None:
+        began, step, settings = time.monotonic(), self.progress.step, self.settings
+        radius = math.sqrt(2.0 * settings.budget)
+        rate = radius * settings.rate * (1.0 - 0.8 * step / settings.steps)
+        self.optimiser.zero()
+        with self.numbers.on(self.model, again=self.settings.recompute):
+            task = self.learned.batches[step % len(self.learned.batches)].loss(self.model)
+            torch.autograd.backward(task)  # before the drift, so that one graph is in memory at a time
+            weight = self.progress.weight or self.optimiser.slope() / radius  # where both would balance at the budget
+            drift = self.learned.drift.of(self.model, step)
+            torch.autograd.backward(weight * drift)
+            harm = self.learned.guard.of(self.model, step)
+            if harm > 0:
+                torch.autograd.backward(HARM * harm)
+        task, drift = task.detach(), drift.detach()
+        self.optimiser.step(rate)
+        self.optimiser.shrink(rate * settings.sparsity)
+        pull = (max(float(drift), 0.0) / (AIM * settings.budget)) ** 0.2
+        self.progress = replace(
+            self.progress, step=step + 1, task=float(task), drift=float(drift),
+            weight=weight * min(max(pull, 1.0 - PACE), 1.0 + PACE),
+            seconds=self.progress.seconds + time.monotonic() - began,
+        )  # fmt: skip
+
+    def _validate(self) -> None:
+        """Measure where we are and, if that is beyond what is allowed, the way back to where it should be within."""
+        began = time.monotonic()
+        here = self._measure()
+        found, excess = [here], here.excess(self.settings)
+        if excess > 1.0:
+            self.numbers.restore([BACK / excess * numbers for numbers in here.numbers])
+            found.append(self._measure())
+            self.numbers.restore(here.numbers)
+        self.progress = replace(
+            self.progress, valid_task=here.task, valid_drift=here.drift, valid_harm=here.harm,
+            first_task=here.task if self.progress.step == 0 else self.progress.first_task,
+        )  # fmt: skip
+        self._keep(found)
+        self.progress = replace(self.progress, seconds=self.progress.seconds + time.monotonic() - began)
+
+    @torch.no_grad()
+    def _measure(self) -> Candidate:
+        batches, drift, guard = self.validated
+        with self.numbers.on(self.model):
+            task = sum(float(batch.loss(self.model)) for batch in batches) / len(batches)
+            moved = self.progress.step > 0
+            still = (drift.worst(self.model), guard.worst(self.model)) if moved else (0.0, 0.0)
+        return Candidate(task, *still, self.numbers.state())
+
+    def _keep(self, found: list[Candidate]) -> None:
+        better = [one for one in found if one.excess(self.settings) <= 1.0 and one.task < self.progress.best_task]
+        if not better:
+            self.progress = replace(self.progress, waited=self.progress.waited + 1)
+            return
+        best = min(better, key=lambda one: one.task)
+        self.best = best.numbers
+        self.progress = replace(
+            self.progress, best_task=best.task, best_drift=best.drift, best_harm=best.harm,
+            best_step=self.progress.step, waited=0,
+        )  # fmt: skip

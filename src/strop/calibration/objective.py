@@ -1,0 +1,122 @@
+"""What calibration wants: answers that are likelier, and on ordinary prose the model that it was.
+
+    task     mean −log p(answer token), in nats
+    lead     log p(answer token) − log p(best other token): what a guard may watch
+    drift    mean over places in prose of KL(untouched ‖ sharpened), in nats a token
+    harm     mean over guarded batches of max(0, loss now − loss of the untouched model)
+
+The guard is other tasks, whose right answers must not suffer while one task is learned: prose alone does not protect
+what prose seldom asks for, such as counting. What is gained on a guarded task counts for nothing. Its loss is that of
+answers, or mean log(1 + e^−lead), in which a wrong answer that overtakes counts.
+
+The untouched model's log-probabilities are computed once, at every `STRIDE`-th place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn.functional import softplus
+
+from strop._checks import require
+from strop.tasks.answers import Encoded, answer_loss, measure_leads
+
+STRIDE = 5
+"""Every fifth place of prose is compared: the rest says the same at five times the memory."""
+
+
+class Batch(Protocol):
+    """Something that a model can do better or worse."""
+
+    def loss(self, model: nn.Module) -> Tensor:
+        """Return the loss, with gradients."""
+        ...
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Questions with known answers."""
+
+    passages: Sequence[Encoded]
+
+    def loss(self, model: nn.Module) -> Tensor:
+        """Mean negative log-likelihood of the answers' tokens."""
+        return answer_loss(model, self.passages)
+
+
+@dataclass(frozen=True)
+class Leads:
+    """Questions with known answers, each against the best wrong one: by that greedy decoding decides."""
+
+    passages: Sequence[Encoded]
+
+    def loss(self, model: nn.Module) -> Tensor:
+        """Mean −log p(right | right or best wrong) over the answers' tokens."""
+        return softplus(-torch.cat([measure_leads(model, one) for one in self.passages])).mean()
+
+
+class Drift:
+    """How far a model has moved on some windows of prose, each [1, n], from what it was when this was made."""
+
+    @torch.no_grad()
+    def __init__(self, model: nn.Module, windows: Sequence[Tensor]) -> None:
+        require(len(windows) > 0, "windows must hold at least one window of prose", "none")
+        self.windows = list(windows)
+        self.reference = [_log_probabilities(model, ids) for ids in windows]
+
+    def of(self, model: nn.Module, index: int) -> Tensor:
+        """KL(untouched ‖ sharpened) on one window, counted round."""
+        at = index % len(self.windows)
+        before, now = self.reference[at], _log_probabilities(model, self.windows[at])
+        return (before.exp() * (before - now)).sum(-1).mean()
+
+    def scores(self, model: nn.Module, draw: Generator) -> Iterator[tuple[Tensor, int]]:
+        """Yield Σ log p(y) and its number of places for the shortest windows, y drawn from the untouched model."""
+        shortest = min(ids.shape[1] for ids in self.windows)
+        for ids, before in zip(self.windows, self.reference, strict=True):
+            if ids.shape[1] > shortest:
+                continue
+            drawn = torch.multinomial(before[0].exp(), 1, generator=draw)
+            yield _log_probabilities(model, ids)[0].gather(-1, drawn).sum(), len(drawn)
+
+    @torch.no_grad()
+    def worst(self, model: nn.Module) -> float:
+        """The mean over windows of one length, at the length where it is largest."""
+        found: dict[int, list[float]] = {}
+        for i, ids in enumerate(self.windows):
+            found.setdefault(ids.shape[1], []).append(float(self.of(model, i)))
+        return max(sum(drifts) / len(drifts) for drifts in found.values())
+
+
+def _log_probabilities(model: nn.Module, ids: Tensor) -> Tensor:
+    places = torch.arange(STRIDE - 1, ids.shape[1], STRIDE)
+    out: Any = model(input_ids=ids, logits_to_keep=places, use_cache=False)
+    logits: Tensor = out.logits
+    return logits.float().log_softmax(-1)
+
+
+Group = Sequence[Batch]
+
+
+class Guard:
+    """Groups of batches, with the losses of the model as it was when this was made."""
+
+    @torch.no_grad()
+    def __init__(self, model: nn.Module, groups: Sequence[Group]) -> None:
+        self.groups = [[(batch, float(batch.loss(model))) for batch in group] for group in groups]
+
+    def of(self, model: nn.Module, index: int) -> Tensor:
+        """The harm to one group, counted round; 0 where nothing is guarded."""
+        if not self.groups:
+            return torch.zeros(())
+        group = self.groups[index % len(self.groups)]
+        return torch.stack([(batch.loss(model) - before).clamp(min=0.0) for batch, before in group]).mean()
+
+    @torch.no_grad()
+    def worst(self, model: nn.Module) -> float:
+        """The harm to the group that suffers most."""
+        return max((float(self.of(model, i)) for i in range(len(self.groups))), default=0.0)

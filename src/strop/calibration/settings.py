@@ -1,0 +1,81 @@
+"""What a calibration is told: how to descend (`Settings`) and on which data (`Recipe`). Needs no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from strop._checks import require, require_distinct, require_known, require_number
+
+FormName = Literal["constant", "log-n", "polynomial", "hold", "none"]
+
+GUARD = ("recall", "maximum", "passkey", "variables", "counting")
+"""The tasks on which a calibration does no harm unless told otherwise, the one that it learns apart."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to calibrate; `budget` is the drift allowed, in nats a token of prose; `rate` is of its radius a step.
+
+    `harm` is what guarded answers may lose, in nats a token.
+    `recompute` runs layers again in the backward pass instead of remembering them: less memory, more time.
+
+    Examples:
+        >>> Settings(steps=10).budget
+        0.009
+    """
+
+    form: FormName = "constant"
+    outputs: bool = True
+    steps: int = 42
+    rate: float = 0.25
+    budget: float = 0.009
+    harm: float = 0.05
+    sparsity: float = 0.0
+    every: int = 14
+    patience: int = 3
+    recompute: bool = False
+
+    def __post_init__(self) -> None:
+        require_known("form", self.form, get_args(FormName))
+        require(self.form != "none" or self.outputs, "form must have numbers to learn", self.form)
+        counts = (self.steps, self.every, self.patience)
+        require(min(counts) >= 1, "steps, every, patience must be ≥ 1", counts)
+        for name in ("rate", "budget", "harm"):
+            require_number(name, getattr(self, name), above=0)
+        require(self.sparsity >= 0, "sparsity must be at least 0", self.sparsity)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Which data; `sizes` are inclusive bounds; `windows` of prose for each of `lengths`.
+
+    `task` is a built-in one, `text` (no answers) or `jsonl` (a user's own prompts, called `data`). `guard` names other
+    tasks, on which no harm is to be done; `guard_leads` guards what right answers lead by.
+
+    Examples:
+        >>> Recipe(task="passkey", sizes=(8, 40)).lengths
+        (256, 1024)
+    """
+
+    task: str = "recall"
+    sizes: tuple[int, int] = (8, 24)
+    phrasings: tuple[str, ...] = ()
+    questions: int = 8
+    seed: int = 0
+    data: str | None = None
+    prose: str | None = None
+    lengths: tuple[int, ...] = (256, 1024)
+    windows: int = 4
+    trusted: int = 256
+    guard: tuple[str, ...] = ()
+    guard_leads: bool = False
+
+    def __post_init__(self) -> None:
+        require(len(self.sizes) == 2, "sizes must be the smallest and the largest", self.sizes, "For example 8,24")
+        low, high = self.sizes
+        require(1 <= low <= high, "sizes must be two bounds, the smaller first", self.sizes)
+        counts = (self.questions, self.windows)
+        require(min(counts) >= 1, "questions and windows must be at least 1", counts)
+        require_distinct("lengths", self.lengths)
+        require(self.task not in self.guard, "guard must name other tasks than the one to learn", self.task)

@@ -1,0 +1,173 @@
+"""`calibrate`: from a model and a task to an Edge.
+
+An interrupted calibration goes on where it last validated: its state is kept under an address of everything that it
+depends on (recipe, settings, data, weights, dtype) and deleted when the edge is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from strop.calibration.settings import GUARD, FormName, Recipe, Settings
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from strop.calibration.data import Data
+    from strop.calibration.edge import Edge
+    from strop.pretrained.load import Pretrained
+    from strop.tasks.answers import Reader
+    from strop.tasks.prompts import Pairs, Prompts
+
+
+def calibrate(
+    model: nn.Module | str | Pretrained,
+    tokenizer: Any = None,
+    task: str | Path | Pairs = Recipe.task,
+    *,
+    form: FormName = Settings.form,
+    outputs: bool = Settings.outputs,
+    sizes: tuple[int, int] = Recipe.sizes,
+    phrasings: Sequence[str] | None = None,
+    trusted: int = Recipe.trusted,
+    steps: int = Settings.steps,
+    every: int = Settings.every,
+    rate: float = Settings.rate,
+    budget: float = Settings.budget,
+    guard: Sequence[str] | None = None,
+    harm: float = Settings.harm,
+    guard_leads: bool = Recipe.guard_leads,
+    recompute: bool = Settings.recompute,
+    sparsity: float = Settings.sparsity,
+    windows: int = Recipe.windows,
+    lengths: Sequence[int] = Recipe.lengths,
+    prose: str | Path | None = None,
+    seed: int = Recipe.seed,
+    runs: str | Path | None = "runs",
+    name: str | None = None,
+    progress: bool | None = None,
+) -> Edge:
+    """Learn what each head of a model should do differently, weights frozen.
+
+    Calibration keeps the numbers with the lowest validation loss among those that stay within the budget of drift on
+    ordinary prose and do no harm to other tasks. If nothing does, the edge does nothing.
+
+    Args:
+        model: A language model with its head; or the name of one: smollm2, gemma3-270m, a folder, a hub name.
+        tokenizer: Its tokeniser; left out for a model by name.
+        task: recall, maximum, passkey, variables, counting; text (needs no answers); a JSONL file of your own prompts,
+            {"prompt": …, "answer": …} a line; or a list of pairs (prompt, answer).
+        form: What β depends on: constant, log-n, polynomial; hold (from statistics alone); none (outputs only).
+        outputs: Scale each head's output too, as SEAL does.
+        sizes: Smallest and largest size of the task.
+        phrasings: Phrasings of a built-in task to use. None: all but the held-out ones.
+        trusted: Length in tokens at which the model is known to be well, for hold and text.
+        steps: Steps of the descent.
+        every: Steps between validations.
+        rate: First step, as a share of the budget's radius.
+        budget: Drift allowed on prose, in nats a token.
+        guard: Tasks on which to do no harm. None: the other ones of recall, maximum, passkey, variables, counting.
+        harm: What guarded answers may lose, in nats a token.
+        guard_leads: Guard what right answers lead by, not how likely they are.
+        recompute: Run layers twice instead of remembering them: less memory.
+        sparsity: L1 penalty that leaves heads alone.
+        windows: Texts of prose of each length.
+        lengths: Tokens of prose to hold still.
+        prose: UTF-8 text to hold still. None: Python's own documentation.
+        seed: Seed of all randomness.
+        runs: Folder in which an unfinished calibration is kept, so that the same call goes on. None: keep nothing.
+        name: What to call the model. None: as it calls itself.
+        progress: Show a bar. None: on a terminal and in a notebook.
+
+    Returns:
+        The edge. `edge.summary` says what was done; `strop.evaluate` says what it gains and costs.
+
+    Examples:
+        >>> import strop
+        >>> edge = strop.calibrate(model, tokenizer, task="recall", sizes=(2, 4), steps=1, lengths=(32,), runs=None)
+        >>> edge.form, edge.made["recipe"]["task"]
+        ('constant', 'recall')
+    """
+    settings = Settings(form, outputs, steps, rate, budget, harm, sparsity, every, recompute=recompute)
+    prompts = read_prompts(task)
+    named = "jsonl" if prompts is not None else str(task)
+    recipe = Recipe(
+        task=named, sizes=sizes, phrasings=tuple(phrasings or ()), seed=seed,
+        data=None if prompts is None else prompts.name,
+        prose=None if prose is None else str(prose), lengths=tuple(lengths), windows=windows, trusted=trusted,
+        guard=_choose_guard(guard, named), guard_leads=guard_leads,
+    )  # fmt: skip
+    from strop.calibration.data import Data
+
+    checksum = Data(recipe, prompts).checksum(steps)  # wrong data are told before the model is opened
+    from strop.patching.freeze import freeze
+    from strop.pretrained.load import open_model
+    from strop.tasks.answers import Reader
+    from strop.tasks.prose import fit_lengths
+
+    opened = open_model(model, tokenizer, name, progress)
+    recipe = replace(recipe, lengths=fit_lengths(recipe.lengths, opened.model))
+    data = Data(recipe, prompts)
+    state = None if runs is None else _find_state(Path(runs), opened.model, recipe, settings, checksum)
+    with freeze(opened.model):
+        edge = _find_edge(opened.model, Reader(opened.tokenizer), data, settings, state, progress)
+    about = {"checksum": checksum, "prompts": None if prompts is None else prompts.checksum}
+    edge = replace(edge, made={**edge.made, "model": opened.name, "recipe": vars(recipe) | about})
+    if state is not None:
+        state.unlink(missing_ok=True)
+    return edge
+
+
+def read_prompts(task: str | Path | Pairs) -> Prompts | None:
+    """Return a user's own prompts, where that is what `task` means; None for a built-in task."""
+    from strop.tasks.catalogue import TASKS
+    from strop.tasks.prompts import Prompts
+
+    if isinstance(task, str) and (task in (*TASKS, "text") or not (task.endswith(".jsonl") or Path(task).is_file())):
+        return None
+    return Prompts.read(task)
+
+
+def _find_edge(
+    model: nn.Module, reader: Reader, data: Data, settings: Settings, state: Path | None, progress: bool | None
+) -> Edge:
+    from strop._progress import show_progress
+    from strop.calibration.descent import descend
+    from strop.calibration.hold import hold_entropy
+    from strop.calibration.numbers import Progress
+
+    if settings.form == "hold":
+        with show_progress("measuring entropies", None, progress):
+            return hold_entropy(model, data.texts(reader), data.recipe.trusted)
+    with show_progress("calibrating", settings.steps, progress) as bar:
+
+        def tick(at: Progress) -> None:
+            shown = f"calibrating: task {at.valid_task:.3f} nats, drift {at.valid_drift:.4f}, harm {at.valid_harm:.3f}"
+            bar.update(completed=at.step, text=shown)
+
+        return descend(
+            model, data.batches(model, reader, settings.steps), data.prose(reader, "train"),
+            data.validation(model, reader), data.prose(reader, "validation"), settings, tick, state,
+            *data.guard(reader),
+        )  # fmt: skip
+
+
+def _find_state(runs: Path, model: nn.Module, recipe: Recipe, settings: Settings, checksum: str) -> Path:
+    """Where an unfinished calibration is kept: its name says everything that it depends on."""
+    from strop.patching.identity import dtype_of, fingerprint
+    from strop.records import short_id
+
+    weights, dtype = fingerprint(model), dtype_of(model)
+    config = {"recipe": recipe, "settings": settings, "data": checksum, "model": weights, "dtype": dtype}
+    return runs / "calibrate" / short_id(config) / "state.safetensors"
+
+
+def _choose_guard(guard: Sequence[str] | None, task: str) -> tuple[str, ...]:
+    from strop.tasks.catalogue import find_task
+
+    if guard is None:
+        return tuple(name for name in GUARD if name != task)
+    return tuple(find_task(name).name for name in guard)

@@ -1,1 +1,0 @@
-"""Frozen models under every rule for the temperature, and why they err."""

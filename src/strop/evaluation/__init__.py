@@ -1,0 +1,20 @@
+"""Is a model better with an edge, and at what cost? The same prompts and prose, before and after.
+
+verb.py      `evaluate`: a model and an edge → a Comparison, with tables and a report
+suite.py     which prompts, prose and lengths
+marks.py     one model's measurement of a suite, kept on disk
+answers.py   answers, prose and speed, one model at a time and side by side
+paired.py    intervals and paired tests
+report.py    the page
+"""
+
+from __future__ import annotations
+
+from strop.evaluation.suite import Suite
+from strop.evaluation.verb import Comparison, evaluate
+
+__all__ = ["Comparison", "Suite", "evaluate"]
+
+
+def __dir__() -> list[str]:
+    return __all__

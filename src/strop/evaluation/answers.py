@@ -1,0 +1,103 @@
+"""What a language model gets right, before and after: answers to passages, prose at several lengths, speed.
+
+`answer_passages` and `score_prose` measure one model as it stands; `compare_answers` and `compare_prose` put two
+measurements of the same prompts side by side. All is plain records.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from strop._checks import require
+from strop.evaluation.paired import mcnemar_p, sign_flip_p, wilson_interval
+from strop.records import Record, real, whole
+from strop.tasks.answers import Reader, answer_questions
+from strop.tasks.passages import Passage
+
+Tick = Callable[[int], None]
+
+
+def answer_passages(
+    model: nn.Module, reader: Reader, passages: Iterable[Passage], name: str, tick: Tick = lambda _: None
+) -> list[Record]:
+    """Return a record for every question: whether it was answered exactly, and how likely the answer was."""
+    rows: list[Record] = []
+    for i, passage in enumerate(passages):
+        found = answer_questions(model, reader.encode(passage))
+        kind: Record = {"task": name, "phrasing": passage.phrasing, "size": passage.size, "passage": i}
+        rows += [
+            {**kind, "question": j, "exact": one.exact, "nats": -one.log_likelihood / one.tokens}
+            for j, one in enumerate(found)
+        ]
+        tick(len(found))
+    return rows
+
+
+def compare_answers(before: Sequence[Record], after: Sequence[Record]) -> list[Record]:
+    """Return a record for every task, phrasing and size: accuracies with intervals, likelihoods and p-values."""
+    same = [_place(row) for row in before] == [_place(row) for row in after]
+    require(same, "before and after must be of the same prompts", "others")
+    groups: dict[tuple[object, ...], list[tuple[Record, Record]]] = {}
+    for then, now in zip(before, after, strict=True):
+        groups.setdefault((then["task"], then["phrasing"], then["size"]), []).append((then, now))
+    return [_compare_group(key, pairs) for key, pairs in groups.items()]
+
+
+@torch.no_grad()
+def score_prose(model: nn.Module, windows: Tensor) -> list[float]:
+    """Return the mean loss, in nats a token, on every window [count, n]."""
+    losses = []
+    for ids in windows.split(1):
+        out: Any = model(input_ids=ids, use_cache=False)
+        scores = out.logits[0, :-1].float().log_softmax(-1).gather(-1, ids[0, 1:, None])
+        losses.append(-float(scores.mean()))
+    return losses
+
+
+def compare_prose(length: int, before: Sequence[float], after: Sequence[float]) -> Record:
+    """Return mean losses, their difference and its standard error over windows."""
+    change = torch.tensor(after) - torch.tensor(before)
+    error = float(change.std() / len(change) ** 0.5) if len(change) > 1 else None
+    mean = sum(before) / len(before)
+    return {
+        "tokens": length, "windows": len(before), "before": mean, "after": mean + float(change.mean()),
+        "change": float(change.mean()), "standard_error": error,
+    }  # fmt: skip
+
+
+@torch.no_grad()
+def measure_speed(model: nn.Module, text: Tensor, tokens: int = 32) -> float:
+    """Return tokens a second of greedy generation after the beginning of a text [1, n], up to its length."""
+    generate: Any = model.generate
+    options = {"max_new_tokens": tokens, "min_new_tokens": tokens, "do_sample": False, "pad_token_id": 0}
+    prompt = text[:, : max(1, text.shape[1] - tokens)]
+    began = time.perf_counter()
+    generate(prompt, attention_mask=torch.ones_like(prompt), **options)
+    return tokens / (time.perf_counter() - began)
+
+
+def _place(row: Record) -> tuple[object, ...]:
+    return tuple(row[key] for key in ("task", "phrasing", "size", "passage", "question"))
+
+
+def _compare_group(key: tuple[Any, ...], pairs: Sequence[tuple[Record, Record]]) -> Record:
+    then, now = ([bool(pair[side]["exact"]) for pair in pairs] for side in (0, 1))
+    total = len(pairs)
+    low, high = wilson_interval(sum(then), total)
+    low_after, high_after = wilson_interval(sum(now), total)
+    nats, nats_after = (sum(real(pair[side]["nats"]) for pair in pairs) / total for side in (0, 1))
+    passages = [whole(pair[0]["passage"]) for pair in pairs]
+    return {
+        "task": key[0], "phrasing": key[1], "size": key[2], "prompts": total, "passages": len(set(passages)),
+        "before": sum(then) / total, "before_low": low, "before_high": high,
+        "after": sum(now) / total, "after_low": low_after, "after_high": high_after,
+        "gains": sum(b and not a for a, b in zip(then, now, strict=True)),
+        "losses": sum(a and not b for a, b in zip(then, now, strict=True)),
+        "p_mcnemar": mcnemar_p(then, now), "p_passages": sign_flip_p(then, now, passages),
+        "nats_before": nats, "nats_after": nats_after,
+    }  # fmt: skip

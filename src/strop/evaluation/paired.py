@@ -1,0 +1,58 @@
+"""Before and after on the same prompts: intervals and paired tests.
+
+wilson_interval  interval of a share that stays within [0, 1] and is right for few prompts
+mcnemar_p        exact test on the prompts that changed: are gains and losses a fair coin?
+sign_flip_p      the same question where several prompts share a passage and are not independent: the sum of each
+                 passage's changes has a random sign if nothing changed (sign-flip permutation test)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+EXACT_UP_TO = 16
+"""Passages with a change up to which every assignment of signs is counted."""
+
+ROUNDS, DRAWS = 100, 1_000
+"""Signs are drawn a round at a time: all at once would take gigabytes."""
+
+
+def wilson_interval(successes: int, total: int, z: float = 1.959964) -> tuple[float, float]:
+    """Return the 95 % interval of a share (another for another z)."""
+    if total == 0:
+        return 0.0, 1.0
+    share, spread = successes / total, z * z / total
+    middle = (share + spread / 2) / (1 + spread)
+    half = z / (1 + spread) * math.sqrt(share * (1 - share) / total + spread / (4 * total))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def mcnemar_p(before: Sequence[bool], after: Sequence[bool]) -> float:
+    """Return the exact two-sided p-value of McNemar's test."""
+    gains = sum(now and not then for then, now in zip(before, after, strict=True))
+    losses = sum(then and not now for then, now in zip(before, after, strict=True))
+    changed = gains + losses
+    tail = sum(math.comb(changed, k) for k in range(min(gains, losses) + 1))
+    return float(min(1.0, 2 * tail / 2**changed))  # whole numbers: floats end at 1,023 changes
+
+
+def sign_flip_p(before: Sequence[bool], after: Sequence[bool], passages: Sequence[int]) -> float:
+    """Return the two-sided p-value of the sign-flip test on the sums of changes within passages."""
+    sums: dict[int, int] = {}
+    for then, now, passage in zip(before, after, passages, strict=True):
+        sums[passage] = sums.get(passage, 0) + int(now) - int(then)
+    changes = torch.tensor([change for change in sums.values() if change], dtype=torch.float64)
+    if len(changes) == 0:
+        return 1.0
+    observed = abs(float(changes.sum()))
+    if len(changes) <= EXACT_UP_TO:
+        bits = torch.arange(2 ** len(changes))[:, None] >> torch.arange(len(changes)) & 1
+        return float((((2 * bits - 1).double() @ changes).abs() >= observed).double().mean())
+    draw, extreme = torch.Generator().manual_seed(0), 0
+    for _ in range(ROUNDS):
+        signs = torch.randint(2, (DRAWS, len(changes)), generator=draw).double()
+        extreme += int(((2 * signs - 1) @ changes).abs().ge(observed).sum())
+    return (1 + extreme) / (1 + ROUNDS * DRAWS)

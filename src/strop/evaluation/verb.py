@@ -1,0 +1,227 @@
+"""`evaluate`: the same model before and after, on prompts that calibration never saw."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from strop._checks import require
+from strop.errors import StropWarning
+from strop.evaluation.suite import Suite
+from strop.records import Record, Run
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from strop.calibration.edge import Edge
+    from strop.evaluation.marks import Marks
+    from strop.pretrained.load import Pretrained
+    from strop.report.page import Page
+    from strop.report.tables import Table
+    from strop.tasks.answers import Reader
+    from strop.tasks.prompts import Pairs, Prompts
+
+OF_BUILT_IN = ("task", "sizes", "phrasings", "prompts", "questions")
+"""Settings of a suite that mean nothing for a user's own prompts."""
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """A model before and after.
+
+    Attributes:
+        model: What the model is called.
+        edge: The edge that makes the difference.
+        suite: Which prompts, prose and lengths.
+        answers: A record for each task, phrasing and size: accuracies with intervals, likelihoods, p-values.
+        prose: A record for each length of prose: losses, their change and its standard error.
+        speed: Tokens a second of greedy generation, before and after.
+        folder: Where the measurement with the edge is kept; None where nothing is kept.
+
+    Examples:
+        >>> import strop
+        >>> gain = strop.evaluate(model, tokenizer, edge, sizes=(2,), prompts=2, lengths=(32,), windows=2, runs=None)
+        >>> gain.summary
+        'Significantly better on 0 of 5 groups of prompts. Significantly worse on none. ...'
+    """
+
+    model: str
+    edge: Edge
+    suite: Suite
+    answers: list[Record]
+    prose: list[Record]
+    speed: Record = field(default_factory=dict)
+    folder: Path | None = None
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {self.model} before and after: {self.summary}>"
+
+    @property
+    def summary(self) -> str:
+        """What the edge gained and cost, worse sizes first of all."""
+        from strop.evaluation.report import write_verdict
+
+        return write_verdict(self.answers, self.prose)
+
+    def table(self) -> Table:
+        """Return accuracy before and after, for every task, phrasing and size."""
+        from strop.evaluation.report import tabulate_answers
+
+        return tabulate_answers(self.answers)
+
+    def prose_table(self) -> Table:
+        """Return the loss on prose before and after, by length."""
+        from strop.evaluation.report import tabulate_prose
+
+        return tabulate_prose(self.prose)
+
+    def page(self) -> Page:
+        """Return the report as a page that can be written or put into another."""
+        from strop.evaluation.report import make_comparison_page
+
+        unused = () if self.suite.data is None else OF_BUILT_IN
+        given = {key: value for key, value in vars(self.suite).items() if value not in (None, ()) and key not in unused}
+        settings: Record = {"model": self.model, "edge": self.edge.kind, **{k: str(v) for k, v in given.items()}}
+        return make_comparison_page(self.answers, self.prose, self.edge.heads(), self.speed, settings)
+
+    def report(self, path: str | Path) -> Path:
+        """Write the report, one HTML file that needs no network, and return where it is."""
+        self.page().write(path)
+        return Path(path)
+
+
+def evaluate(
+    model: nn.Module | str | Pretrained,
+    tokenizer: Any = None,
+    edge: Edge | str | Path | None = None,
+    *,
+    against: Edge | str | Path | None = None,
+    task: str | Path | Pairs = Suite.task,
+    sizes: Sequence[int] = Suite.sizes,
+    phrasings: Sequence[str] | None = None,
+    prompts: int = Suite.prompts,
+    questions: int = Suite.questions,
+    lengths: Sequence[int] = Suite.lengths,
+    windows: int = Suite.windows,
+    prose: str | Path | None = None,
+    seed: int = Suite.seed,
+    runs: str | Path | None = "runs",
+    name: str | None = None,
+    progress: bool | None = None,
+) -> Comparison:
+    """Answer the same prompts and read the same prose with a model as it is and with an edge on it.
+
+    Accuracy is exact answers with 95 % intervals; p-values are McNemar's over prompts and a sign-flip test over
+    passages, which several prompts share. Measurements are kept: the untouched model is measured once.
+
+    Args:
+        model: A language model with its head; or the name of one: smollm2, gemma3-270m, a folder, a hub name.
+        tokenizer: Its tokeniser; left out for a model by name.
+        edge: The edge, or where it is: a file, a folder or a hub name.
+        against: Another edge to compare with. None: the untouched model.
+        task: recall, maximum, passkey, variables or counting; a JSONL file of your own prompts; or a list of pairs
+            (prompt, answer). Prompts that the edge was calibrated on are measured on the fifth kept for testing.
+        sizes: Sizes of the task.
+        phrasings: Phrasings of a built-in task. None: one that calibration uses, and all held-out ones.
+        prompts: Prompts for each size and phrasing.
+        questions: Prompts that share a passage.
+        lengths: Tokens of prose.
+        windows: Texts of prose of each length.
+        prose: UTF-8 text to read. None: Python's own documentation.
+        seed: Seed of all randomness.
+        runs: Folder in which measurements are kept, so that none is made twice. None: keep nothing.
+        name: What to call the model. None: as it calls itself.
+        progress: Show a bar. None: on a terminal and in a notebook.
+
+    Returns:
+        The comparison, with `.summary`, `.table()`, `.prose_table()` and `.report(path)`.
+
+    Examples:
+        >>> import strop
+        >>> gain = strop.evaluate(model, tokenizer, edge, sizes=(2,), prompts=4, lengths=(32,), windows=2, runs=None)
+        >>> [row["phrasing"] for row in gain.answers]
+        ['code', 'room', 'price', 'python', 'dial']
+    """
+    from strop.calibration.verb import read_prompts
+
+    edges = [_read_edge(one) for one in (against, edge)]
+    require(edges[1] is not None, "edge must be given", "none", "Make one with strop.calibrate")
+    own = read_prompts(task)
+    suite = Suite(
+        "recall" if own is not None else str(task), tuple(sizes), tuple(phrasings or ()), prompts, questions,
+        tuple(lengths), windows, seed, None if own is None else own.name, None if prose is None else str(prose),
+    )  # fmt: skip
+    suite = _leave_out_learned(suite, own, [one for one in edges if one is not None])
+    suite.passages(own)  # a wrong task or size is told before the model is opened
+    from strop.pretrained.load import open_model
+    from strop.tasks.answers import Reader
+    from strop.tasks.prose import fit_lengths
+
+    opened = open_model(model, tokenizer, name, progress)
+    suite = replace(suite, lengths=fit_lengths(suite.lengths, opened.model))
+    return _compare(opened.name, opened.model, Reader(opened.tokenizer), edges, suite, own, runs, progress)
+
+
+def _read_edge(edge: Edge | str | Path | None) -> Edge | None:
+    from strop.calibration.edge import Edge
+
+    return Edge.from_pretrained(edge) if isinstance(edge, str | Path) else edge
+
+
+def _leave_out_learned(suite: Suite, own: Prompts | None, edges: Sequence[Edge]) -> Suite:
+    """The suite without the prompts that edges were calibrated on: of its own prompts a fifth was kept for testing."""
+    recipes: list[Mapping[str, Any]] = [edge.made.get("recipe") or {} for edge in edges]
+    recipes = [recipe for recipe in recipes if recipe.get("data") is not None]
+    if own is None or not recipes:
+        return suite
+    seeds = {recipe["seed"] for recipe in recipes if recipe.get("prompts") == own.checksum}
+    remedy = "Give other prompts"
+    require(len(seeds) < 2, "both edges must keep the same fifth of these prompts for testing", "two seeds", remedy)
+    for recipe in recipes:
+        if recipe.get("prompts") != own.checksum:
+            _warn(f"An edge was calibrated on prompts of {recipe['data']}: any of those here would flatter it.")
+    if not seeds:
+        return suite
+    _warn("An edge was calibrated on these prompts: they are measured on the fifth kept for testing.")
+    return replace(suite, held=True, seed=seeds.pop())
+
+
+def _compare(
+    name: str, model: nn.Module, reader: Reader, edges: Sequence[Edge | None], suite: Suite, own: Prompts | None,
+    runs: str | Path | None, progress: bool | None,
+) -> Comparison:  # fmt: skip
+    """Measure without the edge (or with another) and with it, or read what was measured."""
+    from strop._progress import show_progress
+    from strop.evaluation.marks import compare_marks, mark_model, mark_once
+    from strop.patching.freeze import freeze
+    from strop.patching.identity import dtype_of, fingerprint
+
+    for one in edges:
+        if one is not None:
+            one.check(model)  # before minutes are spent on the untouched model
+    checksum = suite.checksum(own)
+    common = {"suite": suite, "prompts": checksum, "model": fingerprint(model), "dtype": dtype_of(model)}
+    count = 2 * sum(len(passage.questions) for passage in suite.passages(own))
+    marks: list[Marks] = []
+    folder = None
+    with freeze(model), show_progress("answering", count, progress) as bar:
+        for one in edges:
+            config = common | {"edge": None if one is None else one.digest}
+            with nullcontext() if one is None else one.put_on(model):
+                if runs is None:
+                    marks.append(mark_model(model, reader, suite, own, bar.advance))
+                    continue
+                run = Run.of(config, "evaluate", runs)
+                folder = run.folder
+                marks.append(mark_once(run, config, lambda: mark_model(model, reader, suite, own, bar.advance)))
+    edge = edges[1]
+    assert edge is not None
+    return Comparison(name, edge, suite, *compare_marks(*marks), folder)
+
+
+def _warn(words: str) -> None:
+    warnings.warn(words, StropWarning, stacklevel=4)

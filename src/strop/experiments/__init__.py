@@ -1,1 +1,0 @@
-"""Experiments: a frozen config, a list of runs, `run(config)` → records."""

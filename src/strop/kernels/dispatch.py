@@ -1,0 +1,162 @@
+"""Which implementations of attention there are, and how `auto` chooses.
+
+A new one is one file, whose `implementation` says what it can run and runs it, and its entry in IMPLEMENTATIONS. Its
+file is imported when it is first tried, which for one that lists other devices than the call's is never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from strop._checks import require, require_known
+from strop.errors import ArgumentError
+from strop.kernels.implementation import Implementation
+from strop.kernels.mask import LazyMask
+from strop.kernels.request import Request
+from strop.normalisers import Normaliser, Temperature, WithSink
+from strop.sharpness import RowStats
+
+
+class Listing(NamedTuple):
+    """Where an implementation is, where it can run, and when "auto" takes it.
+
+    Attributes:
+        load: Imports its file and returns it. An import statement in a function, since torch.compile can trace that.
+        devices: Types of device on which it can run. None: any.
+        place: Its place in the order of "auto"; the smallest comes first.
+        trains: Its place where gradients are wanted.
+    """
+
+    load: Callable[[], Implementation]
+    devices: tuple[str, ...] | None
+    place: int
+    trains: int
+
+
+ImplName = Literal["auto", "native", "fused_calls", "streaming", "reference"]
+
+
+def _native() -> Implementation:
+    from strop.kernels.native import implementation
+
+    return implementation
+
+
+def _fused_calls() -> Implementation:
+    from strop.kernels.fused_calls import implementation
+
+    return implementation
+
+
+def _streaming() -> Implementation:
+    from strop.kernels.streaming import implementation
+
+    return implementation
+
+
+def _reference() -> Implementation:
+    from strop.kernels.reference import implementation
+
+    return implementation
+
+
+IMPLEMENTATIONS = {
+    "native": Listing(_native, ("cpu",), 0, 1),
+    "fused_calls": Listing(_fused_calls, ("cpu",), 1, 0),
+    "streaming": Listing(_streaming, None, 2, 2),
+    "reference": Listing(_reference, None, 3, 3),
+}
+"""Name → where it is and when "auto" takes it."""
+
+_ORDER = tuple(sorted(IMPLEMENTATIONS, key=lambda name: IMPLEMENTATIONS[name].place))
+_ORDER_WITH_GRADIENTS = tuple(sorted(IMPLEMENTATIONS, key=lambda name: IMPLEMENTATIONS[name].trains))
+
+ROWS_OF_A_LAZY_MASK = 256
+"""Rows at a time under a mask that exists a few rows at a time."""
+
+
+def choose(impl: ImplName, request: Request) -> Implementation:
+    """Return the named implementation, or the first that can run the request; raise where it cannot."""
+    require_known("impl", impl, ("auto", *IMPLEMENTATIONS))
+    order = (impl,) if impl != "auto" else _ORDER_WITH_GRADIENTS if request.wants_gradient else _ORDER
+    reason: str | None = None
+    for name in order:
+        reason = _find_obstacle(name, request)
+        if reason is None:
+            return IMPLEMENTATIONS[name].load()
+    raise ArgumentError(
+        f"impl={impl!r} cannot run this call: {reason}. Use impl='auto' or another of {', '.join(IMPLEMENTATIONS)}."
+    )
+
+
+def attend(request: Request, impl: ImplName = "auto") -> tuple[Tensor, RowStats | None]:
+    """Run a request that has been checked already.
+
+    `strop.attention` checks its arguments and ends here. A mask that exists a few rows at a time is run a block of rows
+    at a time, and a model's own sink becomes part of the normaliser.
+
+    Args:
+        request: The call.
+        impl: "auto", or a name of `IMPLEMENTATIONS`, which runs that one or raises with the reason.
+
+    Returns:
+        The output [*batch, n_q, d_v], and the statistics of every row where the request asks for them, else None.
+
+    Examples:
+        >>> import torch
+        >>> from strop.kernels import Mask, Request, attend
+        >>> from strop.normalisers import Softmax
+        >>> q, k, v = torch.zeros(2, 1), torch.zeros(4, 1), torch.arange(4.0)[:, None]
+        >>> out, stats = attend(Request(q, k, v, Mask(diagonal=0), scale=1.0, normaliser=Softmax()))
+        >>> out  # the mean of the values that each row sees
+        tensor([[0.0000],
+                [0.5000]])
+    """
+    if request.sink is not None:
+        request = request._replace(normaliser=_add_sink(request.normaliser, request.sink), sink=None)
+    if isinstance(request.mask, LazyMask):
+        return _attend_lazily(request, request.mask, impl)
+    return choose(impl, request).run(request)
+
+
+def _find_obstacle(name: str, request: Request) -> str | None:
+    devices, here = IMPLEMENTATIONS[name].devices, request.query.device
+    if devices is not None and here.type not in devices:
+        return f"{name} runs on {' or '.join(devices)}, and the query is on {here}"
+    return IMPLEMENTATIONS[name].load().find_obstacle(request)
+
+
+def _attend_lazily(request: Request, mask: LazyMask, impl: ImplName) -> tuple[Tensor, RowStats | None]:
+    """Attend a block of rows at a time, each to the keys that any of its rows may see."""
+    require(not request.return_stats, "statistics must be asked of some rows under a lazy mask", "all of them")
+    parts = []
+    for start in range(0, request.n_q, ROWS_OF_A_LAZY_MASK):
+        rows = slice(start, min(start + ROWS_OF_A_LAZY_MASK, request.n_q))
+        seen = mask.rows(rows.start, rows.stop)
+        assert seen.keep is not None
+        where = seen.keep.flatten(0, -2).any(0).nonzero()
+        keys = slice(int(where[0]), int(where[-1]) + 1) if len(where) else slice(0, 1)
+        some = request._replace(
+            query=request.query[..., rows, :], key=request.key[..., keys, :], value=request.value[..., keys, :],
+            mask=seen.keys(keys),
+        )  # fmt: skip
+        parts.append(choose(impl, some).run(some)[0])
+    return torch.cat(parts, -2), None
+
+
+def _add_sink(normaliser: Normaliser, sink: Tensor) -> Normaliser:
+    """Return the normaliser with a model's own sink [heads] beside its own."""
+    require(
+        isinstance(normaliser, Temperature),
+        "normaliser must be of the temperature family for a model with attention sinks",
+        type(normaliser).__name__,
+        "Such a model's sink is an extra softmax logit, which other rules do not have",
+    )
+    assert isinstance(normaliser, Temperature)
+    own = normaliser.sink()
+    logit = sink[:, None].float() if sink.dtype != torch.float64 else sink[:, None]
+    return WithSink(normaliser, logit if own is None else torch.logaddexp(logit, own.to(logit)))

@@ -1,0 +1,103 @@
+"""The C door of the native kernel, seen from Python: its argument struct, the library and the threads it borrows.
+
+The library is built beside this file when the package is installed; where no compiler was at hand it is absent and
+`library()` says so. ctypes releases the GIL for the length of a call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import torch
+
+from strop.errors import ArgumentError
+
+ABI_VERSION = 2
+LEVELS = ("baseline", "avx2", "avx512")
+KINDS = {"softmax": 0, "sparsemax": 1, "entmax15": 2, "stats": 3}
+MOST_COEFFICIENTS = 16
+
+
+class Strides(ctypes.Structure):
+    """Steps in elements over batch, head, row and column; 0 where a tensor is broadcast."""
+
+    _fields_ = [(name, ctypes.c_int64) for name in ("batch", "head", "row", "col")]
+
+
+class Args(ctypes.Structure):
+    """`strop::Args` of native.h, field by field."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("q", "k", "v", "out", "keep", "bias", "beta_rows", "sink")),
+        *((name, ctypes.c_void_p) for name in ("n_keys", "max", "min", "logsumexp", "mean")),
+        *((name, Strides) for name in ("qs", "ks", "vs", "os", "keeps", "biass", "betas", "sinks")),
+        *(
+            (name, ctypes.c_int64)
+            for name in ("batch", "heads", "group", "n_q", "n_k", "d", "dv", "threads", "diagonal")
+        ),
+        *((name, ctypes.c_int32) for name in ("causal", "bf16", "kind", "beta_from")),
+        *((name, ctypes.c_float) for name in ("scale", "softcap", "beta")),
+        ("n_coefficients", ctypes.c_int32),
+        ("coefficients", ctypes.c_double * MOST_COEFFICIENTS),
+        ("threshold", ctypes.c_double),
+        ("hold_at", ctypes.c_double),
+    ]
+
+
+class Library:
+    """The loaded kernel, the instruction sets this machine can run and the address of torch's thread team."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._dll = ctypes.CDLL(str(path))
+        self._dll.strop_native_abi.restype = ctypes.c_int64
+        expected, found = ABI_VERSION * 100000 + ctypes.sizeof(Args), self._dll.strop_native_abi()
+        if found != expected:
+            raise OSError(f"{path.name} is of another version ({found}, not {expected}); install the package again")
+        self._dll.strop_native_level.restype = ctypes.c_char_p
+        self._dll.strop_native_run.argtypes = [ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p]
+        self.levels = tuple(name for i, name in enumerate(LEVELS) if self._dll.strop_native_level(i))
+        self.team = torch_team()
+
+    def run(self, args: Args, level: str | None = None) -> None:
+        """Run one call on as many threads as torch is set to use."""
+        chosen = LEVELS.index(level or self.levels[-1])
+        args.threads = torch.get_num_threads()
+        status = self._dll.strop_native_run(ctypes.addressof(args), chosen, self.team)
+        if status == 1:
+            raise MemoryError("The native kernel could not allocate its working memory.")
+        if status == 2:
+            raise ArgumentError(f"level must be one of {self.levels} on this machine, got {level!r}.")
+
+
+@functools.cache
+def torch_team() -> int | None:
+    """Address of GOMP_parallel in the OpenMP library that torch itself runs on; None where torch uses another."""
+    if not hasattr(os, "RTLD_NOLOAD"):
+        return None
+    for path in [*sorted(Path(torch.__file__).parent.glob("lib/libgomp*")), Path("libgomp.so.1")]:
+        try:
+            gomp = ctypes.CDLL(str(path), mode=os.RTLD_NOLOAD | ctypes.DEFAULT_MODE)
+        except OSError:
+            continue  # not the one in use
+        return ctypes.cast(gomp.GOMP_parallel, ctypes.c_void_p).value
+    return None
+
+
+@functools.cache
+def library() -> Library | str:
+    """The kernel, or one sentence saying why there is none."""
+    here = Path(__file__).parent
+    built = [
+        here / f"_native{suffix}" for suffix in (*EXTENSION_SUFFIXES, ".so") if (here / f"_native{suffix}").exists()
+    ]
+    if not built:
+        return "the native kernel was not built when the package was installed (no C++ compiler was found)"
+    try:
+        return Library(built[0])
+    except (OSError, AttributeError) as error:
+        return f"the native kernel could not be loaded: {error}"

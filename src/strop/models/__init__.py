@@ -1,1 +1,0 @@
-"""Small models that the experiments train."""

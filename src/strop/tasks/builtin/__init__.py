@@ -1,0 +1,1 @@
+"""The built-in text tasks: a file each. Adding one changes no default."""

@@ -1,1 +1,0 @@
-"""Training: deterministic in its config, resumable, and refusing damaged files."""

@@ -1,0 +1,157 @@
+"""The descent: the task gets better within the budget, and nothing is lost by an interruption."""
+
+from pathlib import Path
+
+import pytest
+import tiny
+import torch
+from torch import nn
+
+from strop.calibration.descent import descend
+from strop.calibration.objective import Answers, Drift
+from strop.calibration.settings import Settings
+from strop.errors import DamagedFileError
+from strop.tasks.passages import Passage
+
+READER = tiny.reader()
+QUESTIONS = (("The code of oak is", " 41"), ("The code of fir is", " 73"))
+PASSAGE = Passage("The code of oak is 41. The code of fir is 73. ", QUESTIONS)
+BATCH = Answers([READER.encode(PASSAGE)])
+
+
+def run(model, settings, batches=(BATCH,), **more):
+    prose = tiny.prose(2, 30)
+    return descend(model, batches, prose, [BATCH], prose, settings, **more)
+
+
+@pytest.mark.parametrize(("form", "outputs"), [("constant", False), ("log-n", True), ("none", True)])
+def test_the_task_gets_better_and_the_weights_stay(form, outputs):
+    model = tiny.model()
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    edge = run(model, Settings(form=form, outputs=outputs, steps=12, budget=5.0, every=4))
+    progress = edge.made["progress"]
+    assert progress["best_task"] < progress["first_task"] - 0.05
+    with torch.no_grad(), edge.put_on(model):
+        assert float(BATCH.loss(model)) == pytest.approx(progress["best_task"], abs=1e-4)
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+
+
+def test_what_is_kept_is_within_the_budget():
+    model = tiny.model()
+    prose = tiny.prose(2, 30)
+    seen = []
+    settings = Settings(steps=8, rate=2.0, budget=0.01, every=2, patience=9)
+    edge = run(model, settings, tick=lambda progress: seen.append(progress))
+    assert max(progress.valid_drift for progress in seen) > 0.01  # it went too far
+    assert min(progress.valid_task for progress in seen) < edge.made["progress"]["best_task"]  # and gained by it
+    drift = Drift(model, prose)
+    with edge.put_on(model):
+        assert drift.worst(model) <= 0.01
+    assert edge.made["progress"]["best_task"] <= edge.made["progress"]["first_task"]
+    assert edge.made["progress"]["best_drift"] <= 0.01
+
+
+class Worse:
+    """A task that no edge improves: any change makes it worse."""
+
+    def loss(self, model: nn.Module) -> torch.Tensor:
+        drift = [((model(ids).logits - was) ** 2).mean() for ids, was in zip(self.ids, self.was, strict=True)]
+        return sum(drift[1:], drift[0])
+
+    def __init__(self, model: nn.Module) -> None:
+        self.ids = tiny.prose(1, 20, seed=5)
+        self.was = [model(ids).logits.detach() for ids in self.ids]
+
+
+def test_a_calibration_that_finds_nothing_leaves_the_model_as_it_was():
+    model = tiny.model()
+    prose, worse = tiny.prose(1, 30), Worse(model)
+    edge = descend(model, [BATCH], prose, [worse], prose, Settings(steps=30, every=2, patience=3, budget=1.0))
+    assert edge.made["progress"]["best_step"] == 0
+    assert edge.made["progress"]["step"] == 6  # patience
+    assert all(not numbers.any() for numbers in edge.numbers.values())
+    assert {row["done"] for row in edge.heads()} == {"left alone"}
+
+
+def test_sparsity_leaves_heads_alone():
+    model = tiny.model()
+    dense = run(model, Settings(steps=8, budget=5.0, every=4))
+    sparse = run(model, Settings(steps=8, budget=5.0, every=4, sparsity=0.3))
+    count = [sum(row["done"] == "left alone" for row in edge.heads()) for edge in (dense, sparse)]
+    assert count[0] == 0
+    assert 0 < count[1] < 8
+
+
+class StoppedError(Exception):
+    pass
+
+
+def test_an_interrupted_calibration_goes_on_to_the_same_edge(tmp_path: Path):
+    model, settings = tiny.model(), Settings(steps=8, every=2, budget=5.0, rate=0.02)
+    batches = [BATCH]
+    whole = run(model, settings, batches)
+    assert whole.made["progress"]["best_step"] == 8  # so that what is compared comes after the interruption
+
+    def stop(progress):
+        if progress.step == 5:
+            raise StoppedError
+
+    state = tmp_path / "state.safetensors"
+    with pytest.raises(StoppedError):
+        run(model, settings, batches, tick=stop, resume=state)
+    steps = []
+    again = run(model, settings, batches, tick=lambda p: steps.append(p.step), resume=state)
+    assert steps[0] == 5  # from the validation at step 4
+    for name, numbers in whole.numbers.items():
+        assert torch.equal(again.numbers[name], numbers)
+    state.write_bytes(state.read_bytes()[:-9])
+    with pytest.raises(DamagedFileError, match="unfinished calibration"):
+        run(model, settings, batches, resume=state)
+
+
+def test_the_same_seed_gives_the_same_edge():
+    edges = [run(tiny.model(), Settings(steps=3, budget=1.0)) for _ in range(2)]
+    assert edges[0].digest == edges[1].digest
+
+
+def test_a_model_that_is_not_frozen_is_refused():
+    with pytest.raises(ValueError, match="model must be frozen"):
+        run(tiny.model().requires_grad_(True), Settings())
+
+
+def asked(context, question, answer):
+    return Answers([READER.encode(Passage(context, ((question, answer),)))])
+
+
+RECALL = asked("The code of oak is 41. ", "The code of oak is", " 41")
+RIVAL = asked("The code of oak is 41. ", "The code of oak is", " zz")
+
+
+def calibrated(settings, **guards):
+    model, prose = tiny.model(), tiny.prose(2, 30)
+    edge = descend(model, [RECALL], prose, [RECALL], prose, settings, **guards)
+    with edge.put_on(model), torch.no_grad():
+        return edge.made["progress"], float(RIVAL.loss(model))
+
+
+def test_descent_keeps_away_from_harm():
+    settings = Settings(steps=16, every=16, budget=5.0, harm=50.0)
+    free, lost = calibrated(settings)
+    guarded, kept = calibrated(settings, guard=[[RIVAL]])
+    with torch.no_grad():
+        untouched = float(RIVAL.loss(tiny.model()))
+    assert lost > untouched + 0.1
+    assert kept < untouched + 0.03
+    assert guarded["best_task"] < guarded["first_task"] - 0.05
+    assert free["best_harm"] == guarded["best_harm"] == 0.0  # nothing was validated
+
+
+def test_what_is_kept_does_no_more_harm_than_allowed():
+    settings = Settings(steps=8, every=2, budget=5.0, harm=0.3, patience=9)
+    progress, kept = calibrated(settings, validation_guard=[[RIVAL]])
+    with torch.no_grad():
+        untouched = float(RIVAL.loss(tiny.model()))
+    assert progress["valid_harm"] > 0.3  # it went too far
+    assert 0.0 < progress["best_harm"] <= 0.3
+    assert kept - untouched == pytest.approx(progress["best_harm"], abs=1e-3)
+    assert progress["best_task"] < progress["first_task"]

@@ -1,0 +1,44 @@
+"""The numbers that are moved: gradients reach them through the frozen model."""
+
+import pytest
+import tiny
+import torch
+
+from strop.calibration.numbers import Numbers
+from strop.calibration.objective import Answers, Drift
+from strop.tasks.passages import Passage
+
+QUESTIONS = (("The code of oak is", " 41"), ("The code of fir is", " 73"))
+PASSAGE = Passage("The code of oak is 41. The code of fir is 73. ", QUESTIONS)
+BATCH = Answers([tiny.reader().encode(PASSAGE)])
+
+
+@pytest.mark.parametrize("form", ["constant", "log-n", "polynomial", "none"])
+def test_gradients_through_the_frozen_model_meet_finite_differences(form):
+    model = tiny.model().double()
+    numbers = Numbers(model, form, outputs=True).double()
+    draw = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in numbers.parameters():
+            parameter.copy_(0.1 * torch.randn(parameter.shape, generator=draw, dtype=torch.float64))
+    drift = Drift(model, tiny.prose(1, 25))
+
+    def value():
+        with numbers.on(model):
+            return BATCH.loss(model) + 3.0 * drift.of(model, 0)
+
+    value().backward()
+    assert all(parameter.grad is None for parameter in model.parameters())
+    for parameter in numbers.parameters():
+        if parameter.numel() == 0:
+            continue
+        place, step = tuple(0 for _ in parameter.shape), 1e-3
+        found = float(parameter.grad[place])
+        with torch.no_grad():
+            parameter[place] += step
+            above = float(value())
+            parameter[place] -= 2 * step
+            below = float(value())
+            parameter[place] += step
+        # losses are float32 at the end, so that differences are known to about 3e-4
+        assert found == pytest.approx((above - below) / (2 * step), abs=1e-3, rel=2e-2)

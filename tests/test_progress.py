@@ -1,0 +1,45 @@
+"""Progress on stderr where somebody sees it, and nowhere else."""
+
+import io
+import sys
+
+from strop import _progress
+from strop._progress import show_progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_is_silent_away_from_a_terminal_and_where_it_is_not_wanted(monkeypatch):
+    for stream, shown in ((io.StringIO(), None), (Terminal(), False)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        with show_progress("training", 3, shown) as bar:
+            bar.advance()
+            bar.update(text="evaluating", completed=2, total=4)
+            bar.say("hello")
+        assert stream.getvalue() == ""
+
+
+def test_progress_shows_counts_and_time_left_on_a_terminal(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    with show_progress("training [x]", 3) as bar:
+        bar.advance(2)
+        bar.say("seed [1] done")
+    shown = sys.stderr.getvalue()
+    assert "training [x]" in shown
+    assert "2/3" in shown
+    assert "left" in shown
+    assert "seed [1] done\n" in shown
+
+
+def test_without_rich_there_is_no_bar_and_no_error(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(_progress, "find_spec", lambda name: None)
+    with show_progress("training", 3) as bar:
+        bar.advance()
+        bar.update(text="evaluating")
+        bar.say("hello")
+    assert sys.stderr.getvalue() == ""
