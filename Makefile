@@ -49,8 +49,8 @@ docs: $(READY) # the site, into build/site; a dead link, an unknown name or anyt
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	! grep -rE '<(script|link|img)[^>]+(src|href)="?https?://' build/site --include=*.html
 
-notebook: $(READY) $(MODELS) # runs the tutorial's notebook on SmolLM2 and keeps its outputs: some ten minutes
-	$(BIN)/jupyter execute --inplace --timeout=3600 docs/tutorial.ipynb
+notebook: $(READY) $(MODELS) # runs the tutorial's notebook on SmolLM2 and keeps its outputs: some five minutes
+	PYTHONWARNINGS=ignore $(BIN)/jupyter execute --inplace --timeout=3600 docs/tutorial.ipynb
 
 figure: $(READY)
 	$(BIN)/python examples/dispersion.py docs/figures/dispersion.png
