@@ -53,7 +53,7 @@ def verify(folder: Path) -> Path:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedFileError(f"{folder} must hold a whole strop.json, got none. {remedy}.") from error
     for name, digest in manifest.items():
-        if not (folder / name).is_file() or _digest(folder / name) != digest:
+        if not (folder / name).is_file() or sha256_of(folder / name) != digest:
             raise DamagedFileError(f"{folder / name} must be as it was written, got a damaged file. {remedy}.")
     return folder
 
@@ -109,11 +109,12 @@ def _join(parts: Sequence[Path], target: Path) -> Path:
 
 
 def _write_manifest(folder: Path, origin: str) -> None:
-    digests = {path.name: _digest(path) for path in sorted(folder.iterdir())}
+    digests = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
     (folder / "strop.json").write_text(json.dumps({"format": FORMAT, "from": origin, "sha256": digests}, indent=1))
 
 
-def _digest(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """Return a file's SHA-256 in hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -11,7 +11,6 @@ code is never imported. Remote code of a hub model runs only with `trust_remote_
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from strop._checks import require, require_known
 from strop.errors import SourceError
-from strop.pretrained.convert import convert
+from strop.pretrained.convert import convert, sha256_of
 
 Note = Callable[[str], None]
 """Told what is being done, for a progress bar."""
@@ -130,9 +129,3 @@ def _check(file: metadata.PackagePath, remedy: str) -> Path:
             found == file.hash.value, f"{path.name} must have its recorded checksum", "another", remedy, SourceError
         )
     return path
-
-
-def sha256_of(path: Path) -> str:
-    """Return a file's SHA-256 in hexadecimal."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
