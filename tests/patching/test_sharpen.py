@@ -192,7 +192,7 @@ def test_an_edge_puts_itself_in() -> None:
     model, inputs = families.model("llama"), families.inputs("llama")
 
     class Edge:
-        def put_on(self, model: nn.Module) -> AbstractContextManager[nn.Module]:
+        def put_on(self, model: nn.Module, partial: bool = False) -> AbstractContextManager[nn.Module]:
             return sharpened(model, {"*.1.*": Softmax(3.0)})
 
     with sharpened(model, Softmax(3.0), layers=[1]):

@@ -109,7 +109,7 @@ def test_what_was_saved_inside_loads_without_strop(tmp_path: Path) -> None:
         "import torch, transformers\n"
         f"a = torch.load(r'{tmp_path / 'model.pt'}', weights_only=False)\n"
         f"b = transformers.AutoModelForCausalLM.from_pretrained(r'{tmp_path / 'folder'}')\n"
-        "print(a.config._attn_implementation, b.config._attn_implementation, type(a).__mro__[0:2] == type(b).__mro__[0:2])\n"
+        "print(a.config._attn_implementation, b.config._attn_implementation, type(a) is type(b))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "sdpa sdpa True\n", done.stderr

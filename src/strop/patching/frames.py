@@ -120,7 +120,7 @@ def frames_here() -> tuple[Frame, ...]:
     return _HERE.get()
 
 
-def find_parts(module: nn.Module | StandIn) -> tuple[Part, ...]:
+def find_parts(module: nn.Module) -> tuple[Part, ...]:
     """Return what is in force on a module for this context, the outermost first."""
     parts: tuple[Part, ...] = standing(module)
     if len(parts) < 2:

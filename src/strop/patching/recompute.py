@@ -22,7 +22,7 @@ _LOCK = threading.RLock()
 _OPEN: list[None] = []
 """One for each open block."""
 
-_FORWARD = checkpoint.CheckpointFunction.forward
+_FORWARD: Callable[..., Any] = checkpoint.CheckpointFunction.forward
 _OWN = {name: getattr(checkpoint, name) for name in ("CheckpointFunction", "_checkpoint_without_reentrant_generator")}
 
 

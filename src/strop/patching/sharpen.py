@@ -33,7 +33,7 @@ from strop.patching.sites import Sites, find_sites
 class Applicable(Protocol):
     """What knows by itself how to be put into a model, as a calibrated edge does."""
 
-    def put_on(self, model: nn.Module) -> AbstractContextManager[object]:
+    def put_on(self, model: nn.Module, partial: bool = False) -> AbstractContextManager[object]:
         """Return the block in which the model has it."""
 
 
@@ -74,7 +74,7 @@ def sharpened(
     if isinstance(normaliser, Applicable):
         require(layers is None and heads is None, "layers and heads must be left out with an edge", (layers, heads),
                 "An edge names its heads itself")  # fmt: skip
-        with normaliser.put_on(model):
+        with normaliser.put_on(model, partial):
             yield model
         return
     found = find_sites(model)

@@ -14,23 +14,27 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
+
+_Module = nn.Module if TYPE_CHECKING else object  # a role is a module only together with a module's own class
 
 KEY = "_strop"
 _LOCK = threading.RLock()
 
 
-class StandIn:
+class StandIn(_Module):
     """What every role has: copies are of the module's own class, and new instances too."""
 
     _own: type[nn.Module]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Make an instance of the module's own class."""
         return cls._own(*args, **kwargs)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
+        """Say how to make a plain copy."""
         make, arguments, state, *rest = super().__reduce_ex__(protocol)
         make = object.__new__ if make is copyreg.__newobj__ else make  # pickle would ask for the present class
         arguments = tuple(self._own if argument is type(self) else argument for argument in arguments)
@@ -55,20 +59,21 @@ class Fixed:
         vars(instance)[self.name] = value
 
 
-def standing(module: nn.Module | StandIn) -> tuple[Any, ...]:
+def standing(module: nn.Module) -> tuple[Any, ...]:
     """Return what stands on a module, the outermost first."""
     found: tuple[Any, ...] = module.__dict__.get(KEY, ())
     return found
 
 
 @contextmanager
-def stand(module: nn.Module, role: type[StandIn], item: object) -> Iterator[None]:
+def stand(module: nn.Module, role: type, item: object) -> Iterator[None]:
     """Keep an item on a module, which plays the role, for the length of the block."""
+    own: type = own_class(module)
     with _LOCK:
         before = standing(module)
         module.__dict__[KEY] = (*before, item)
         if not before:
-            module.__class__ = _make_class(role, type(module))
+            module.__class__ = _make_class(role, own)
     try:
         yield
     finally:
@@ -76,7 +81,7 @@ def stand(module: nn.Module, role: type[StandIn], item: object) -> Iterator[None
             left = tuple(other for other in standing(module) if other is not item)
             module.__dict__[KEY] = left
             if not left:
-                module.__class__ = own_class(module)
+                module.__class__ = own
                 del module.__dict__[KEY]
 
 
@@ -87,6 +92,6 @@ def own_class(module: nn.Module) -> type[nn.Module]:
 
 
 @cache
-def _make_class(role: type[StandIn], own: type[nn.Module]) -> type[Any]:
+def _make_class(role: type, own: type) -> type[Any]:
     same = {"__module__": own.__module__, "__qualname__": own.__qualname__, "__doc__": own.__doc__, "_own": own}
     return type(own.__name__, (role, own), same)
