@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from strop.errors import StateError
+from strop.kernels.tracing import has_numbers
 from strop.kernels.native.abi import KINDS, Args, Library, Strides, library
 
 
@@ -39,7 +40,7 @@ class Call(NamedTuple):
 
     def run(self, level: str | None = None) -> list[Tensor]:
         """Output, then n_keys, max, min, logsumexp and mean where statistics are asked for."""
-        if torch.compiler.is_compiling():
+        if not has_numbers(self.query):
             return list(_operator(*self._replace(coefficients=list(self.coefficients))))
         return execute(self, level)
 
