@@ -1,4 +1,7 @@
-"""What the door asks of a rule and its numbers before anything runs (`fit` asks the tensors). Every message says the rule, what was given and what to do."""
+"""What the door asks of the rule and its numbers before anything runs; `fit` asks the tensors.
+
+Every message says the rule, what was given and what to do.
+"""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def fit_mask(attn_mask: Tensor | None, query: Tensor) -> Tensor | None:
         return attn_mask
     mask = autocast(attn_mask)
     if mask.dtype not in (torch.float32, query.dtype):
-        rule = f"attn_mask must be bool or floating point, torch.float32 or {query.dtype} as the query is"
+        rule = "attn_mask must be bool or floating point, and then float32 or of the query's dtype"
         raise ArgumentTypeError(f"{rule}, got {mask.dtype}. A mask of 0 and 1 becomes bool by mask.bool().")
     return mask
 
@@ -84,6 +84,8 @@ def _fit_groups(query: Tensor, key: Tensor, value: Tensor) -> Three:
 def _share_batch(tensors: Three, own: int) -> Three:
     """Expand all dimensions before the last `own`, each tensor's own, to what they broadcast to."""
     batches = [tensor.shape[:-own] for tensor in tensors]
+    if batches[0] == batches[1] == batches[2]:
+        return tensors
     if not all(broadcasts(one, other) for one, other in combinations(batches, 2)):
         rule = f"key and value must have a batch that broadcasts with the query's {tuple(batches[0])}"
         remedy = "Fewer key heads than query heads need enable_gqa=True." if own == 2 else ""

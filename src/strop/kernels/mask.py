@@ -96,7 +96,7 @@ class Mask:
 
     @property
     def adds(self) -> bool:
-        """Whether it adds something to visible logits, as a position bias does; so taken where no number can be seen."""
+        """Whether it adds something to visible logits, as a position bias does; unseen numbers are taken to."""
         return self.bias is not None and (not has_numbers(self.bias) or bool((self.bias != 0).any()))
 
     def add_bias(self, bias: Tensor | None) -> Mask:

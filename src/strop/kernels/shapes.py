@@ -25,6 +25,8 @@ def broadcasts(one: Sequence[int], other: Sequence[int]) -> bool:
 
 def four_dimensional(tensor: Tensor) -> Tensor:
     """[*batch, h, n, d] → [b, h, n, d]; two dimensions are one head, three are heads without a batch."""
+    if tensor.ndim == 4:
+        return tensor
     return tensor.flatten(0, -4) if tensor.ndim > 4 else tensor[(None,) * (4 - tensor.ndim)]
 
 

@@ -96,7 +96,8 @@ def _forward(request: Request, level: str | None) -> tuple[Tensor, RowStats | No
     )  # fmt: skip
     out, *stats = _apply(request, call, rows, level).run(level)
     named = RowStats(*(field.reshape(rows) for field in stats)) if request.return_stats else None
-    return out.reshape(*rows, value.shape[-1]).to(dtype), named
+    out = out if out.shape[:-1] == rows else out.reshape(*rows, value.shape[-1])
+    return out if out.dtype == dtype else out.to(dtype), named
 
 
 def _apply(request: Request, call: Call, rows: torch.Size, level: str | None) -> Call:

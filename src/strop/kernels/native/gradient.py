@@ -49,8 +49,7 @@ class _Recomputed(torch.autograd.Function):
             raise StateError("The native kernel has no second derivatives. Use impl='streaming' for them.")
         wanted = ctx.needs_input_grad[2:]
         saved = ctx.saved_tensors  # once: a checkpoint unpacks them a single time
-        with torch.autocast("cpu", enabled=False):
-            totals = _add_blocks(_block_gradients(ctx.request, saved, grads, wanted))
+        totals = _add_blocks(_block_gradients(ctx.request, saved, grads, wanted))
         cast = (t if t is None else t.to(x.dtype) for t, x in zip(totals, saved, strict=True))
         return (None, None, *cast)
 
@@ -61,7 +60,8 @@ def _add_blocks(blocks: Iterator[list[Tensor | None]]) -> list[Tensor | None]:
     totals: list[Tensor | None] = []
     for query, *others in blocks:
         of_rows += [] if query is None else [query]
-        totals = [a if b is None else b if a is None else a + b for a, b in zip(totals, others)] if totals else others
+        pairs = zip(totals, others, strict=True) if totals else ((None, other) for other in others)
+        totals = [a if b is None else b if a is None else a + b for a, b in pairs]
     return [torch.cat(of_rows, -2) if of_rows else None, *totals]
 
 
