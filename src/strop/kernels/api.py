@@ -7,8 +7,9 @@ from typing import Literal, overload
 
 from torch import Tensor
 
-from strop.kernels.checks import check_rule, check_tensors
+from strop.kernels.checks import check_rule
 from strop.kernels.dispatch import ImplName, attend
+from strop.kernels.fit import fit_mask, fit_tensors
 from strop.kernels.mask import Mask
 from strop.kernels.request import Request
 from strop.normalisers import Normaliser, find_shared
@@ -119,9 +120,9 @@ def attention(
     normaliser = (
         find_shared(normaliser or "softmax") if normaliser is None or isinstance(normaliser, str) else normaliser
     )
-    check_tensors(query, key, value, enable_gqa)
+    query, key, value = fit_tensors(query, key, value, enable_gqa)
     scale = 1.0 / math.sqrt(max(1, query.shape[-1])) if scale is None else scale
-    mask = Mask.read(attn_mask, is_causal, query, key)
+    mask = Mask.read(fit_mask(attn_mask, query), is_causal, query, key)
     request = Request(query, key, value, mask, scale, normaliser, softcap, dropout_p, return_stats)
     check_rule(request)
     out, stats = attend(request, impl)

@@ -37,11 +37,22 @@ def form_weights(request: Request) -> tuple[Weights, Logits, Keep | None]:
     return normaliser.weights_of(query, logits, keep), logits, keep
 
 
-def attend_block(request: Request, *, careful: bool) -> tuple[Tensor, RowStats | None]:
-    """Attend from all rows of a request to all its keys; key and value have the query's heads."""
+def draw_dropout(query: Tensor, n_k: int, share: float) -> Keep | None:
+    """Draw which weights of all rows stay when a share of them is dropped; None where none is."""
+    if not share:
+        return None
+    return F.dropout(torch.ones(*query.shape[:-1], n_k, dtype=query.dtype, device=query.device), share) > 0
+
+
+def attend_block(request: Request, *, careful: bool, kept: Keep | None) -> tuple[Tensor, RowStats | None]:
+    """Attend from all rows of a request to all its keys; key and value have the query's heads.
+
+    `careful` keeps NaN and infinite values to the rows that may see them. `kept` is what dropout leaves.
+    """
     weights, logits, keep = form_weights(request)
     stats = RowStats.of(logits, keep) if request.return_stats else None
-    weights = F.dropout(weights, request.dropout_p) if request.dropout_p else weights
+    if kept is not None:
+        weights = weights * kept / max(1.0 - request.dropout_p, torch.finfo(weights.dtype).tiny)
     return (_careful_sum(weights, request.value, keep) if careful else weights @ request.value), stats
 
 

@@ -17,6 +17,7 @@ from strop.errors import ArgumentError
 from strop.kernels.implementation import Implementation
 from strop.kernels.mask import LazyMask
 from strop.kernels.request import Request
+from strop.kernels.tracing import autocast_dtype
 from strop.normalisers import Normaliser, Temperature, WithSink
 from strop.sharpness import RowStats
 
@@ -116,6 +117,9 @@ def attend(request: Request, impl: ImplName = "auto") -> tuple[Tensor, RowStats 
         tensor([[0.0000],
                 [0.5000]])
     """
+    if autocast_dtype(request.query.device) is not None:  # it has chosen the dtype, and is not to change what is inside
+        with torch.autocast(request.query.device.type, enabled=False):
+            return attend(request, impl)
     if request.sink is not None:
         request = request._replace(normaliser=_add_sink(request.normaliser, request.sink), sink=None)
     if isinstance(request.mask, LazyMask):

@@ -23,10 +23,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from strop._types import Rows
+from strop.kernels.dense import attend_block
 from strop.kernels.implementation import Implementation
 from strop.kernels.mask import Mask
 from strop.kernels.request import Request
-from strop.kernels.shapes import four_dimensional
+from strop.kernels.shapes import four_dimensional, repeat_heads
+from strop.kernels.tracing import has_numbers, is_transformed
 from strop.normalisers import Temperature
 from strop.normalisers.fusion import TEMPERATURES
 from strop.sharpness import RowStats, upcast
@@ -46,11 +48,11 @@ class FusedCalls(Implementation):
             return "torch's fused kernel has no dropout on the CPU"
         if request.return_stats:
             return "a fused call does not tell a row's largest and smallest logit"
-        if torch.compiler.is_compiling():
-            return "an additive bias cannot be scaled by row" if mask.bias is not None else None
+        if is_transformed():
+            return "torch's fused kernel has no rules for torch.func's transforms"
         if mask.adds:
             return "an additive bias cannot be scaled by row"
-        if not bool((query.sum() + key.sum() + value.sum()).isfinite()):
+        if has_numbers(query) and not bool((query.sum() + key.sum() + value.sum()).isfinite()):
             return "torch's fused kernel does not keep a NaN or inf to the rows that may see it"
         return None
 
@@ -59,8 +61,8 @@ class FusedCalls(Implementation):
         query, key, value = request[:3]
         normaliser = request.normaliser
         assert isinstance(normaliser, Temperature)
-        if query.numel() == 0 or request.n_k == 0:
-            return query.new_zeros(*query.shape[:-1], value.shape[-1]), None
+        if query.numel() == 0 or value.numel() == 0:
+            return _attend_to_nothing(request), None
         n_keys = request.n_keys
         q = four_dimensional(normaliser.prepare_query(upcast(query), n_keys))
         k, v = four_dimensional(upcast(key)), four_dimensional(upcast(value))
@@ -72,6 +74,13 @@ class FusedCalls(Implementation):
         share = normaliser.sink_share(lambda: _measure(call, tempered, k, n_keys).logsumexp)
         out = out if share is None else out * share[..., None]
         return out.reshape(*query.shape[:-1], value.shape[-1]).to(query.dtype), None
+
+
+def _attend_to_nothing(request: Request) -> Tensor:
+    """The output of no keys or no rows, with its graph: the kernel takes no empty tensor."""
+    key, value = (upcast(repeat_heads(tensor, request.query)) for tensor in (request.key, request.value))
+    whole = request._replace(query=upcast(request.query), key=key, value=value)
+    return attend_block(whole, careful=False, kept=None)[0].to(request.query.dtype)
 
 
 class _Call(NamedTuple):

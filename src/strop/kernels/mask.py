@@ -20,7 +20,8 @@ from torch import Tensor
 
 from strop._checks import require
 from strop._types import Keep, Rows
-from strop.errors import ArgumentTypeError
+from strop.errors import ArgumentError, ArgumentTypeError
+from strop.kernels.tracing import has_numbers
 
 
 def hides(additive: Tensor) -> Tensor:
@@ -75,9 +76,10 @@ class Mask:
             return cls(diagonal=0)
         if attn_mask is None:
             return cls()
-        if _is_causal_bias(attn_mask):
+        if is_causal_bias(attn_mask):
             sizes = (attn_mask.seq_len_q, attn_mask.seq_len_kv)
-            require(sizes == (n_q, n_k), f"attn_mask must be made for {n_q} queries and {n_k} keys", sizes)
+            if sizes != (n_q, n_k):
+                raise ArgumentError(f"attn_mask must be made for {n_q} queries and {n_k} keys, got {sizes}.")
             return cls(diagonal=n_k - n_q if attn_mask.variant.name == "LOWER_RIGHT" else 0)
         _check_shape(attn_mask, query, n_k)
         return cls.of(attn_mask)
@@ -94,8 +96,8 @@ class Mask:
 
     @property
     def adds(self) -> bool:
-        """Whether it adds something to visible logits, as a position bias does."""
-        return self.bias is not None and bool((self.bias != 0).any())
+        """Whether it adds something to visible logits, as a position bias does; unseen numbers are taken to."""
+        return self.bias is not None and (not has_numbers(self.bias) or bool((self.bias != 0).any()))
 
     def add_bias(self, bias: Tensor | None) -> Mask:
         """Return this mask with an additive bias on top, which may hide keys as well."""
@@ -216,8 +218,11 @@ class LazyMask(Mask):
         return Mask(torch.cat([self.build(row, row + 1) for row in rows], -2)).first_keys()
 
 
-def _is_causal_bias(attn_mask: Any) -> TypeGuard[Any]:
-    """Known by name: importing the class for an isinstance would load torch's whole compiler, a second or more."""
+def is_causal_bias(attn_mask: Any) -> TypeGuard[Any]:
+    """Whether a mask is an object of torch.nn.attention.bias.
+
+    Known by name: importing the class for an isinstance would load torch's whole compiler, a second or more.
+    """
     return type(attn_mask).__name__ == "CausalBias"
 
 
@@ -231,8 +236,9 @@ def _pick_rows(table: Tensor | None, rows: Tensor) -> Tensor | None:
 
 def _check_shape(attn_mask: Tensor, query: Tensor, n_k: int) -> None:
     full = (*query.shape[:-1], n_k)
-    fits = attn_mask.ndim <= len(full) and all(
-        size in (1, whole) for size, whole in zip(reversed(attn_mask.shape), reversed(full), strict=False)
-    )
-    require(fits, f"attn_mask must broadcast to {full}", tuple(attn_mask.shape))
-    require(attn_mask.device == query.device, f"attn_mask must be on {query.device}", attn_mask.device)
+    if attn_mask.ndim > len(full) or any(
+        size not in (1, whole) for size, whole in zip(reversed(attn_mask.shape), reversed(full), strict=False)
+    ):
+        raise ArgumentError(f"attn_mask must broadcast to {full}, got {tuple(attn_mask.shape)}.")
+    if attn_mask.device != query.device:
+        raise ArgumentError(f"attn_mask must be on {query.device}, got {attn_mask.device}.")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from strop.kernels.dense import attend_block
+from strop.kernels.dense import attend_block, draw_dropout
 from strop.kernels.implementation import Implementation
 from strop.kernels.request import Request
 from strop.kernels.shapes import repeat_heads
+from strop.kernels.tracing import has_numbers
 from strop.sharpness import RowStats, upcast
 
 
@@ -23,8 +23,10 @@ class Reference(Implementation):
         """Attend."""
         query = request.query
         key, value = (upcast(repeat_heads(tensor, query)) for tensor in (request.key, request.value))
-        careful = torch.compiler.is_compiling() or not bool(value.isfinite().all())
-        out, stats = attend_block(request._replace(query=upcast(query), key=key, value=value), careful=careful)
+        whole = request._replace(query=upcast(query), key=key, value=value)
+        kept = draw_dropout(whole.query, request.n_k, request.dropout_p)
+        careful = not has_numbers(value) or not bool(value.isfinite().all())
+        out, stats = attend_block(whole, careful=careful, kept=kept)
         return out.to(query.dtype), stats
 
 

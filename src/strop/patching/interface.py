@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from strop._checks import require
 from strop.errors import UnsupportedError
 from strop.kernels import Mask, Request
+from strop.kernels.fit import fit_tensors
 from strop.patching.frames import PLAIN, answer
 from strop.patching.masks import MaskTensor, eager_like_mask, sdpa_like_mask
 
@@ -82,6 +83,7 @@ def attention_function(
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     causal = bool(causal) and attention_mask is None and query.shape[2] > 1
     _refuse(module, others)
+    query, key, value = fit_tensors(query, key, value, enable_gqa=True)
     mask = _read(attention_mask, causal, query, key).add_bias(position_bias)
     scale = float(query.shape[-1] ** -0.5) if scaling is None else float(scaling)
     request = Request(query, key, value, mask, scale, PLAIN, softcap, dropout, sink=s_aux)

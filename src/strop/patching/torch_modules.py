@@ -21,6 +21,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 from strop.kernels import Mask, Request
 from strop.kernels.dense import form_weights
+from strop.kernels.fit import fit_mask, fit_tensors
 from strop.kernels.shapes import repeat_heads
 from strop.patching.frames import PLAIN, Site, answer, find_parts, resolve
 from strop.patching.stand_in import Fixed
@@ -119,10 +120,10 @@ class _OurAttention(TorchFunctionMode):
     ) -> Any:
         kwargs = dict(kwargs or {})
         if func is F.scaled_dot_product_attention:
-            self.last = _read(*args, **kwargs)
+            self.last, rows = _read(*args, **kwargs)
             with torch._C.DisableTorchFunction():  # our kernels call torch's function in earnest
-                out, query = answer(self.module, self.last), args[0] if args else kwargs["query"]
-            return out.reshape(*query.shape[:-1], out.shape[-1])
+                out = answer(self.module, self.last)
+            return out.reshape(*rows, out.shape[-1])
         if func is _MULTI_HEAD:
             return self._multi_head(*args, **kwargs)
         return func(*args, **kwargs)
@@ -155,13 +156,15 @@ def _read(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> Request:
-    """Read the arguments of torch's function."""
+) -> tuple[Request, torch.Size]:
+    """Read the arguments of torch's function; return them in four dimensions, and the shape of the output's rows."""
+    query, key, value = fit_tensors(query, key, value, enable_gqa)
+    rows, attn_mask = query.shape[:-1], fit_mask(attn_mask, query)
     if query.ndim != 4:
         query, key, value, attn_mask = _four_dimensional(query, key, value, attn_mask)
     mask = Mask.read(attn_mask, is_causal, query, key)
     scale = float(query.shape[-1] ** -0.5) if scale is None else float(scale)
-    return Request(query, key, value, mask, scale, PLAIN, dropout_p=dropout_p)
+    return Request(query, key, value, mask, scale, PLAIN, dropout_p=dropout_p), rows
 
 
 def _four_dimensional(

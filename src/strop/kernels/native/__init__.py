@@ -23,6 +23,7 @@ from strop.kernels.native.call import Call
 from strop.kernels.native.gradient import differentiate
 from strop.kernels.request import Request, find_hidden_tensor
 from strop.kernels.shapes import four_dimensional
+from strop.kernels.tracing import is_transformed
 from strop.normalisers import Temperature
 from strop.normalisers.fusion import ConstantBeta, Dense, EntropyBeta, Threshold
 from strop.sharpness import RowStats
@@ -66,6 +67,8 @@ class Native(Implementation):
             return f"{type(normaliser).__name__} is neither a temperature, sparsemax nor 1.5-entmax"
         if request.dropout_p:
             return "the native kernel has no dropout"
+        if is_transformed():
+            return "the native kernel has no rules for torch.func's transforms"
         if not request.wants_gradient:
             return None
         if torch.compiler.is_compiling():
@@ -93,7 +96,8 @@ def _forward(request: Request, level: str | None) -> tuple[Tensor, RowStats | No
     )  # fmt: skip
     out, *stats = _apply(request, call, rows, level).run(level)
     named = RowStats(*(field.reshape(rows) for field in stats)) if request.return_stats else None
-    return out.reshape(*rows, value.shape[-1]).to(dtype), named
+    out = out if out.shape[:-1] == rows else out.reshape(*rows, value.shape[-1])
+    return out if out.dtype == dtype else out.to(dtype), named
 
 
 def _apply(request: Request, call: Call, rows: torch.Size, level: str | None) -> Call:

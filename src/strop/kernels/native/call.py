@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from strop.errors import StateError
-from strop.kernels.native.abi import KINDS, Args, Library, Strides, library
+from strop.kernels.native.abi import KINDS, Args, Library, library
+from strop.kernels.tracing import has_numbers
 
 
 class Call(NamedTuple):
@@ -39,7 +40,7 @@ class Call(NamedTuple):
 
     def run(self, level: str | None = None) -> list[Tensor]:
         """Output, then n_keys, max, min, logsumexp and mean where statistics are asked for."""
-        if torch.compiler.is_compiling():
+        if not has_numbers(self.query):
             return list(_operator(*self._replace(coefficients=list(self.coefficients))))
         return execute(self, level)
 
@@ -49,36 +50,33 @@ def execute(call: Call, level: str | None = None) -> list[Tensor]:
     kernel = library()
     if not isinstance(kernel, Library):
         raise StateError(f"impl='native' must be loaded, but {kernel}.")
-    out, *stats = _results(call)
+    out, *stats = results = _results(call)
     tensors = [  # held here until the kernel is done with their memory
-        ("q", "qs", _dense_rows(call.query)), ("k", "ks", _dense_rows(call.key)), ("v", "vs", _dense_rows(call.value)),
-        ("out", "os", out), ("keep", "keeps", call.keep), ("bias", "biass", call.bias),
-        ("beta_rows", "betas", call.beta), ("sink", "sinks", call.sink),
+        _dense_rows(call.query), _dense_rows(call.key), _dense_rows(call.value),
+        out, call.keep, call.bias, call.beta, call.sink,
     ]  # fmt: skip
-    args = Args()
-    for pointer, strides, tensor in tensors:
-        if tensor is not None:
-            setattr(args, pointer, tensor.data_ptr())
-            setattr(args, strides, Strides(*tensor.stride()))
-    for name, field in zip(("n_keys", "max", "min", "logsumexp", "mean"), stats, strict=False):
-        setattr(args, name, field.data_ptr())
-    _fill_numbers(args, call)
-    kernel.run(args, level)
-    return [out, *stats]
+    pointers = [None if tensor is None else tensor.data_ptr() for tensor in tensors]
+    strides = [() if tensor is None else tensor.stride() for tensor in tensors]
+    rows = [field.data_ptr() for field in stats] or [None] * 5
+    kernel.run(Args(*pointers, *rows, *strides, *_sizes(call), *_numbers(call)), level)
+    return results
 
 
-def _fill_numbers(args: Args, call: Call) -> None:
-    args.batch, args.heads, args.n_q, args.d = call.query.shape
-    args.n_k, args.dv = call.value.shape[-2:]
-    args.group = args.heads // max(1, call.key.shape[1])
-    args.causal, args.diagonal = call.diagonal is not None, call.diagonal or 0
-    args.bf16 = call.query.dtype == torch.bfloat16
-    args.kind = KINDS[call.kind]
-    args.scale, args.softcap, args.beta = call.scale, call.softcap, call.constant
-    args.beta_from = 2 if call.coefficients else 1 if call.beta is not None else 0
-    args.n_coefficients = len(call.coefficients)
-    args.coefficients[: len(call.coefficients)] = call.coefficients
-    args.threshold, args.hold_at = call.threshold, call.hold_at
+def _sizes(call: Call) -> tuple[int, ...]:
+    """From `batch` to `diagonal`; the number of threads is set when the kernel runs."""
+    batch, heads, n_q, d = call.query.shape
+    group = heads // max(1, call.key.shape[1])
+    return batch, heads, group, n_q, call.key.shape[2], d, call.value.shape[3], 0, call.diagonal or 0
+
+
+def _numbers(call: Call) -> tuple[Any, ...]:
+    """From `causal` to `hold_at`."""
+    beta_from = 2 if call.coefficients else 1 if call.beta is not None else 0
+    return (
+        call.diagonal is not None, call.query.dtype == torch.bfloat16, KINDS[call.kind], beta_from,
+        call.scale, call.softcap, call.constant,
+        len(call.coefficients), tuple(call.coefficients), call.threshold, call.hold_at,
+    )  # fmt: skip
 
 
 def _results(call: Call) -> list[Tensor]:

@@ -48,31 +48,29 @@ class _Recomputed(torch.autograd.Function):
         if torch.is_grad_enabled():  # create_graph: the result would carry no gradient of its own, silently
             raise StateError("The native kernel has no second derivatives. Use impl='streaming' for them.")
         wanted = ctx.needs_input_grad[2:]
-        totals: list[Tensor | None] = [None] * len(wanted)
         saved = ctx.saved_tensors  # once: a checkpoint unpacks them a single time
-        for rows, parts in _block_gradients(ctx.request, saved, grads, wanted):
-            _add(totals, parts, rows, saved)
+        totals = _add_blocks(_block_gradients(ctx.request, saved, grads, wanted))
         cast = (t if t is None else t.to(x.dtype) for t, x in zip(totals, saved, strict=True))
         return (None, None, *cast)
 
 
-def _add(totals: list[Tensor | None], parts: list[Tensor | None], rows: slice, inputs: tuple[Tensor, ...]) -> None:
-    """Rows of the query's gradient go to their place; all other gradients sum over blocks."""
-    for i, part in enumerate(parts):
-        if part is None:
-            continue
-        total = totals[i]
-        if total is None:
-            total = totals[i] = torch.zeros(inputs[i].shape, dtype=part.dtype)
-        (total[..., rows, :] if i == 0 else total).add_(part)
+def _add_blocks(blocks: Iterator[list[Tensor | None]]) -> list[Tensor | None]:
+    """Rows of the query's gradient stand side by side, all others sum over blocks; not in place, as vmap demands."""
+    of_rows: list[Tensor] = []
+    totals: list[Tensor | None] = []
+    for query, *others in blocks:
+        of_rows += [] if query is None else [query]
+        pairs = zip(totals, others, strict=True) if totals else ((None, other) for other in others)
+        totals = [a if b is None else b if a is None else a + b for a, b in pairs]
+    return [torch.cat(of_rows, -2) if of_rows else None, *totals]
 
 
 def _block_gradients(
     request: Request, inputs: tuple[Tensor, ...], grads: tuple[Tensor, ...], wanted: tuple[bool, ...]
-) -> Iterator[tuple[slice, list[Tensor | None]]]:
+) -> Iterator[list[Tensor | None]]:
     careful = not bool(inputs[2].isfinite().all())
     for rows in (slice(*ends) for ends in row_blocks(inputs[0], inputs[1].shape[-2])):
-        yield rows, _gradients_of_rows(request, inputs, grads, wanted, rows, careful)
+        yield _gradients_of_rows(request, inputs, grads, wanted, rows, careful)
 
 
 def _gradients_of_rows(
@@ -93,7 +91,7 @@ def _gradients_of_rows(
         mask = replace(request.mask, bias=bias).rows(rows.start, rows.stop)
         keys, values = (repeat_heads(upcast(x), query) for x in (key, value))
         again = request._replace(query=upcast(query), key=keys, value=values, mask=mask)
-        out, stats = attend_block(again, careful=careful)
+        out, stats = attend_block(again, careful=careful, kept=None)
     results = [out, *(stats[1:] if stats is not None else ())]
     cotangents = [grads[0][..., rows, :].to(out.dtype), *(g[..., rows] for g in grads[2:])]
     flows = [(r, c) for r, c in zip(results, cotangents, strict=True) if r.requires_grad]
