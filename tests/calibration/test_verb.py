@@ -9,9 +9,9 @@ import torch
 
 import strop
 from strop.calibration.descent import _Descent
-from strop.records import runs
 from strop.calibration.settings import GUARD
 from strop.errors import ArgumentError, StropWarning
+from strop.records import runs
 from strop.tasks.prompts import Prompts
 
 SMALL = {

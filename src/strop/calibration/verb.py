@@ -49,6 +49,7 @@ def calibrate(
     windows: int = Recipe.windows,
     lengths: Sequence[int] = Recipe.lengths,
     prose: str | Path | None = None,
+    beyond: bool = False,
     seed: int = Recipe.seed,
     runs: str | Path | None = "runs",
     name: str | None = None,
@@ -81,6 +82,7 @@ def calibrate(
         windows: Texts of prose of each length.
         lengths: Tokens of prose to hold still.
         prose: UTF-8 text to hold still. None: Python's own documentation.
+        beyond: Read prose of lengths beyond the positions that the model was built for, with a warning.
         seed: Seed of all randomness.
         runs: Folder in which an unfinished calibration is kept, so that the same call goes on. None: keep nothing.
         name: What to call the model. None: as it calls itself.
@@ -114,7 +116,7 @@ def calibrate(
     from strop.tasks.prose import fit_lengths
 
     opened = open_model(model, tokenizer, name, progress)
-    recipe = replace(recipe, lengths=fit_lengths(recipe.lengths, opened.model))
+    recipe = replace(recipe, lengths=fit_lengths(recipe.lengths, opened.model, beyond))
     data, depends = Data(recipe, prompts), _depends(opened.model, recipe, settings, checksum)
     run = None if runs is None else Run.of(depends, "calibrate", runs)
     state = None if run is None else run.folder / "state.safetensors"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from strop._progress import show_progress
+from strop._progress import LOUDNESS, show_progress
 from strop.records import Record, finite
 from strop.report.layout import wrap
 
@@ -64,9 +64,10 @@ def show_json(value: object) -> None:
     click.echo(json.dumps(finite(value), ensure_ascii=False, allow_nan=False))
 
 
-def note(text: str) -> None:
-    """Print a remark on stderr, out of the way of results."""
-    click.echo(wrap(text, columns(sys.stderr)), err=True)
+def remark(text: str) -> None:
+    """Print a remark on stderr, out of the way of results, unless there is none or --quiet was asked for."""
+    if text and LOUDNESS.get() >= 0:
+        click.echo(wrap(text, columns(sys.stderr)), err=True)
 
 
 def say(text: str) -> None:

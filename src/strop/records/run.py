@@ -75,7 +75,9 @@ class Run:
     def _enter_index(self) -> None:
         root, place = self.folder.parent.parent, f"{self.folder.parent.name}/{self.folder.name}"
         finished = datetime.now(UTC).isoformat(timespec="seconds")
-        files.append(root / "index.jsonl", [{"finished": finished, "experiment": self.folder.parent.name, "run": place}])
+        files.append(
+            root / "index.jsonl", [{"finished": finished, "experiment": self.folder.parent.name, "run": place}]
+        )
         with suppress(OSError):  # a convenience: some file systems have no links
             link = root / f".latest.{self.folder.name}"
             link.unlink(missing_ok=True)
