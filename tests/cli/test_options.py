@@ -78,7 +78,9 @@ def test_shared_options_have_the_same_defaults_everywhere():
     }  # fmt: skip
 
 
-def test_options_are_of_the_kind_of_the_arguments():
+def test_options_are_of_the_kind_of_the_arguments(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("x.txt").write_text("words")
     words = ["--bounds", "2,3", "--rate", "1", "--steps", "2", "--no-outputs", "--silent", "--form", "none"]
     words += ["--guard", "a,b", "--text", "x.txt"]
     given = eval(CliRunner().invoke(command, words).output, {"PosixPath": Path})

@@ -34,7 +34,7 @@ def test_a_folder_is_opened(tmp_path: Path) -> None:
     ("file", "content", "words"),
     [("model.safetensors", None, "the weights of tiny must open in transformers, got this from config.json and"),
      ("config.json", b"{", "the weights of tiny must open in transformers"),
-     ("tokenizer.json", b'{"model": {"type": "Unheard"}}', "the tokeniser of tiny must open in transformers, got this")],
+     ("tokenizer.json", b'{"model": {"type": "Unheard"}}', "the tokeniser of tiny must open in transformers")],
 )  # fmt: skip
 def test_what_other_libraries_say_is_told_whole_with_the_files(tmp_path: Path, file: str, content, words: str) -> None:
     folder = folders.save(tmp_path / "tiny")

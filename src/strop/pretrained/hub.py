@@ -40,6 +40,6 @@ def _refuse_unless(cached: bool, name: str, reason: str, error: Exception | None
 def _missing(name: str, reason: str) -> str:
     return (
         f"model must be a folder here or a model on the hub, got {name!r}: there is no such folder, and {reason}. "
-        f"{nearest_path(Path(name))} Behind a proxy set HTTPS_PROXY; offline give a folder, or a packaged model such as "
+        f"{nearest_path(Path(name))} Behind a proxy set HTTPS_PROXY; offline give a folder or a packaged model such as "
         "smollm2."
     )
