@@ -3,6 +3,8 @@
 import io
 import sys
 
+import pytest
+
 from strop import _progress
 from strop._progress import show_progress
 
@@ -43,3 +45,32 @@ def test_without_rich_there_is_no_bar_and_no_error(monkeypatch):
         bar.update(text="evaluating")
         bar.say("hello")
     assert sys.stderr.getvalue() == ""
+
+
+@pytest.fixture(params=[-1, 1])
+def loudness(request):
+    token = _progress.LOUDNESS.set(request.param)
+    yield request.param
+    _progress.LOUDNESS.reset(token)
+
+
+def test_quiet_shows_nothing_and_verbose_writes_lines_where_no_bar_is_seen(monkeypatch, loudness):
+    stream = Terminal() if loudness < 0 else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with show_progress("reading", None) as bar:
+        bar.update(completed=1, total=4, text="training")
+        bar.update(completed=2)
+        bar.advance()
+    assert stream.getvalue() == ("" if loudness < 0 else "reading\ntraining (1 of 4)\n")
+
+
+def test_a_narrow_terminal_has_words_and_times_but_no_bar(monkeypatch):
+    for width, drawn in ((60, False), (200, True)):
+        monkeypatch.setattr(sys, "stderr", Terminal())
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setenv("COLUMNS", str(width))
+        with show_progress("calibrating: task 1.234, drift 0.0012, harm 0.012", 42) as bar:
+            bar.advance(3)
+        assert ("━" in sys.stderr.getvalue()) == drawn
+        assert "3/42" in sys.stderr.getvalue()
+        assert "…" not in sys.stderr.getvalue()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Collection
+from pathlib import Path
 
 from strop.errors import ArgumentError, StropError
 
@@ -38,6 +39,18 @@ def nearest(value: str, known: Collection[str]) -> str:
     """Return the remedy for an unknown word: the nearest known one, and all of them."""
     close = difflib.get_close_matches(str(value), list(known), n=1, cutoff=0.5)
     return (f"Did you mean {close[0]!r}? " if close else "") + f"Known: {', '.join(known)}"
+
+
+def nearest_path(path: Path) -> str:
+    """Return the remedy for a path that does not exist: the nearest one that does, or a plain word."""
+    at = Path(path.anchor)
+    for part in path.parts[1 if path.anchor else 0 :]:
+        names = [part] if (at / part).exists() else [each.name for each in at.iterdir()] if at.is_dir() else []
+        close = difflib.get_close_matches(part, names, n=1)
+        if not close:
+            return "Check the path."
+        at /= close[0]
+    return f"Did you mean {at}?"
 
 
 def _greater(above: float) -> str:

@@ -1,15 +1,24 @@
-"""A progress bar where somebody sees it: on a terminal, in a notebook with ipywidgets. Without rich there is none."""
+"""A progress bar where somebody sees it: on a terminal, in a notebook with ipywidgets. Without rich there is none.
+
+`LOUDNESS` is set by the command line: −1 shows nothing, 1 writes plain lines where no bar can be seen.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress, ProgressColumn, TaskID
+
+WIDE = 120
+"""Columns of a terminal from which a bar is drawn."""
+
+LOUDNESS: ContextVar[int] = ContextVar("loudness", default=0)
 
 
 class Bar:
@@ -34,26 +43,49 @@ class Bar:
             self._progress.console.print(text, markup=False, highlight=False)
 
 
+class Lines(Bar):
+    """Progress as plain lines on stderr, one whenever its words or its total change."""
+
+    def __init__(self, text: str, total: float | None) -> None:
+        super().__init__()
+        self._text, self._total = text, total
+        self.say(text)
+
+    def update(self, *, completed: float | None = None, total: float | None = None, text: str | None = None) -> None:
+        """Write a line if there is something new to say."""
+        if (text or self._text, total or self._total) != (self._text, self._total):
+            self._text, self._total = text or self._text, total or self._total
+            done = "" if completed is None or self._total is None else f" ({completed:g} of {self._total:g})"
+            self.say(f"{self._text}{done}")
+
+    def say(self, text: str) -> None:
+        """Write a line."""
+        sys.stderr.write(f"{text}\n")
+
+
 @contextmanager
 def show_progress(text: str, total: float | None, shown: bool | None = None) -> Iterator[Bar]:
     """Show a bar with counts, time spent and time left; `shown` None means: where somebody sees it."""
-    if not (_is_seen() if shown is None else shown) or find_spec("rich") is None:
-        yield Bar()
+    seen = (_is_seen() if shown is None else shown) and find_spec("rich") is not None and LOUDNESS.get() >= 0
+    if not seen:
+        yield Lines(text, total) if LOUDNESS.get() > 0 else Bar()
         return
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import Progress
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    left = (TextColumn("·"), TimeRemainingColumn(compact=True), TextColumn("left"))
-    with Progress(*columns, *left, console=Console(stderr=True)) as progress:
+    console = Console(stderr=True)
+    with Progress(*_columns(console.width), console=console) as progress:
         yield Bar(progress, progress.add_task(_escape(text) or "", total=total))
+
+
+def _columns(width: int) -> list[ProgressColumn]:
+    """Words that wrap at spaces, counts and times; a bar only where there is room for it beside them."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.table import Column
+
+    words = TextColumn("{task.description}", table_column=Column(no_wrap=False, overflow="fold"))
+    left = TextColumn("·"), TimeRemainingColumn(compact=True), TextColumn("left")
+    return [words, *([BarColumn()] if width >= WIDE else []), MofNCompleteColumn(), TimeElapsedColumn(), *left]
 
 
 def _is_seen() -> bool:

@@ -101,12 +101,22 @@ def test_an_interrupted_calibration_goes_on_to_the_same_edge(tmp_path: Path):
         run(model, settings, batches, tick=stop, resume=state)
     steps = []
     again = run(model, settings, batches, tick=lambda p: steps.append(p.step), resume=state)
-    assert steps[0] == 5  # from the validation at step 4
+    assert steps[0] == 5  # from the last whole step, which no validation followed
     for name, numbers in whole.numbers.items():
         assert torch.equal(again.numbers[name], numbers)
     state.write_bytes(state.read_bytes()[:-9])
     with pytest.raises(DamagedFileError, match="unfinished calibration"):
         run(model, settings, batches, resume=state)
+
+
+def test_progress_begins_before_the_first_step_and_reaches_its_end():
+    told, model = [], tiny.model()
+    prose, longer = tiny.prose(2, 30), tiny.prose(1, 40)
+    guard = [[BATCH], [BATCH]]
+    more = {"guard": guard, "validation_guard": guard, "begun": lambda done, of: told.append((done, of))}
+    descend(model, [BATCH], [*prose, *longer], [BATCH], prose, Settings(steps=1), lambda _: told.append("step"), **more)
+    of = 3 + 2 + 2 + 2 + 2 + 1  # prose twice, the guard twice, the shortest windows again, validation
+    assert told == [*((i, of) for i in range(of + 1)), "step", "step"]
 
 
 def test_the_same_seed_gives_the_same_edge():

@@ -11,6 +11,7 @@ import strop
 from strop.calibration.descent import _Descent
 from strop.calibration.settings import GUARD
 from strop.errors import ArgumentError, StropWarning
+from strop.records import runs
 from strop.tasks.prompts import Prompts
 
 SMALL = {
@@ -29,7 +30,8 @@ def changed(edge: strop.Edge) -> int:
 
 
 def files(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file()]
+    """The states of unfinished calibrations."""
+    return sorted(folder.rglob("state.safetensors"))
 
 
 def test_a_task_by_name_gives_an_edge_that_says_how_it_was_made():
@@ -129,7 +131,7 @@ def test_an_interrupted_calibration_goes_on_to_the_same_edge(tmp_path: Path, mon
     (state,) = files(tmp_path)
     assert (state.parent.parent, state.name) == (tmp_path / "calibrate", "state.safetensors")
     assert calibrate(**settings, runs=tmp_path).digest == whole.digest
-    assert steps == [0, 1, 2, 3, 2, 3]
+    assert steps == [0, 1, 2, 3, 3]  # the fourth step again, and no other
     assert files(tmp_path) == []
 
 
@@ -147,12 +149,27 @@ def test_an_unfinished_calibration_is_not_continued_by_another(tmp_path: Path, m
     assert len(files(tmp_path)) == 1  # still there for whoever began it
 
 
-def test_nothing_is_left_after_success_and_nothing_is_written_without_a_folder(tmp_path: Path, monkeypatch):
+def test_success_leaves_a_record_of_every_head_and_nothing_is_written_without_a_folder(tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     calibrate(runs=None)
     assert list(tmp_path.iterdir()) == []
-    calibrate(runs="runs")
+    edge = calibrate(runs="runs")
     assert files(tmp_path) == []
+    (run,) = runs("calibrate", tmp_path / "runs")
+    assert run.records() == edge.heads()
+    assert run.config()["settings"]["steps"] == edge.made["settings"]["steps"]
+
+
+def test_the_first_phase_is_kept_and_is_not_done_again(tmp_path: Path, monkeypatch):
+    """Stopped in the first step: what was measured before it is read, not measured."""
+    begun, begin = [], _Descent._begin
+    monkeypatch.setattr(_Descent, "_begin", lambda self, seen: (begun.append(1), begin(self, seen)))
+    stop_at(monkeypatch, 1)
+    with pytest.raises(StoppedError):
+        calibrate(steps=2, runs=tmp_path)
+    assert len(files(tmp_path)) == 1
+    assert calibrate(steps=2, runs=tmp_path).made["progress"]["step"] == 2
+    assert begun == [1]
 
 
 def mixed() -> torch.nn.Module:

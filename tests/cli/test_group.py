@@ -5,12 +5,14 @@ import subprocess
 import sys
 import types
 import warnings
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from strop.cli import extras, group
+from strop.cli.kept import keep
 from strop.errors import RecordsError, StropWarning
 
 LISTED = [verb for verb in group.VERBS if importlib.util.find_spec(f"strop.cli.{verb}")]
@@ -34,8 +36,12 @@ def verb(monkeypatch):
     @click.argument("what")
     @click.option("--seeds", type=int)
     def command(what, seeds):
-        if what == "kept":
-            group.keep("finished runs in runs/arena")
+        if what.startswith("kept"):
+            folder = Path(what.partition(" ")[2])
+            keep("finished runs", folder, "*/done.json")
+            (folder / "new").mkdir()
+            if "nothing" not in what:
+                (folder / "new" / "done.json").write_text("")
             raise KeyboardInterrupt
         if what.startswith("warn"):
             warnings.warn(ANNOUNCED[what.partition(" ")[2]], stacklevel=1)
@@ -53,18 +59,24 @@ def run(*arguments):
 
 
 @pytest.mark.parametrize(
-    ("what", "line"),
-    [("ours", "strop: runs must be writable, got: no. Choose another.\n"),
-     ("value", "strop: sizes must be at least 1, got 0.\n"),
-     ("system", "strop: [Errno 13] Permission denied: '/somewhere'\n"),
-     ("module", "strop: this needs the package 'ray'. Add it with: pip install 'strop[ray]' 'torch==")],
+    ("what", "code", "words"),
+    [("ours", 1, "strop: runs must be\n  writable, got: no. Choose another.\n"),
+     ("value", 2, "strop: sizes must be at least 1, got 0.\n"),
+     ("system", 1, "strop: [Errno 13] Permission denied: '/somewhere'\n"),
+     ("module", 2, "strop: this needs the package 'ray'. Add it with: pip install 'strop[ray]' 'torch==")],
 )  # fmt: skip
-def test_what_the_user_can_mend_is_one_line_and_exit_2(verb, what, line):
+def test_what_the_user_can_mend_is_told_in_words_with_an_exit_code(verb, what, code, words, monkeypatch):
+    monkeypatch.setattr(extras, "find_clone", lambda: None)
     result = run("arena", what)
-    assert result.exit_code == 2
+    assert result.exit_code == code
     assert result.stdout == ""
-    assert result.stderr.startswith(line)
-    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith(words)
+    assert "Traceback" not in result.stderr
+
+
+def test_words_wrap_at_the_width_of_the_terminal(verb, monkeypatch):
+    monkeypatch.setattr(group, "columns", lambda _: 30)
+    assert run("arena", "ours").stderr == "strop: runs must be\n  writable, got: no. Choose\nanother.\n"
 
 
 def test_the_traceback_is_there_for_the_asking(verb):
@@ -78,10 +90,22 @@ def test_a_bug_is_not_hidden(verb):
     assert isinstance(run("arena", "bug").exception, KeyError)
 
 
-def test_ctrl_c_says_what_is_kept_and_exits_130(verb):
-    result = run("arena", "kept")
-    assert (result.exit_code, result.stderr) == (130, "\nstrop: interrupted. Kept: finished runs in runs/arena.\n")
-    assert run("arena", "interrupt").stderr == "\nstrop: interrupted. Nothing was left half-written.\n"
+def test_ctrl_c_says_what_is_kept_and_exits_130(verb, tmp_path):
+    (tmp_path / "nothing").mkdir()
+    result = run("arena", f"kept {tmp_path}")
+    kept = f"\nstrop: interrupted. Kept: finished runs in {tmp_path}. The same command continues.\n"
+    assert (result.exit_code, result.stderr) == (130, kept)
+    nothing = "\nstrop: interrupted. Nothing new was finished, and nothing is half-written.\n"
+    assert run("arena", f"kept {tmp_path}/nothing").stderr == nothing
+    assert run("arena", "interrupt").stderr == nothing
+
+
+def test_what_was_there_before_is_not_called_kept(verb, tmp_path):
+    (tmp_path / "nothing" / "old").mkdir(parents=True)
+    old = tmp_path / "nothing" / "old" / "done.json"
+    old.write_text("")
+    os.utime(old, (1, 1))
+    assert "Nothing new was finished" in run("arena", f"kept {tmp_path}/nothing").stderr
 
 
 @pytest.mark.filterwarnings("always")
@@ -133,21 +157,35 @@ def test_missing_click_is_told():
     code = "import sys; sys.modules['click'] = None\nfrom strop.cli import main\nmain()"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert told.returncode != 0
-    assert told.stderr == "strop: the command line needs click. Add it with: pip install 'strop[cli]'\n"
+    assert told.stderr.startswith("strop: the command line needs click. Add it with: pip install ")
+    assert "strop doctor" in told.stderr
 
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_doctor_runs_with_the_core_alone(flags):
+    lacking = "for name in ('click', 'rich', 'jinja2', 'matplotlib', 'transformers'): sys.modules[name] = None"
+    code = f"import sys; {lacking}\nfrom strop.cli import main\nmain()"
+    told = subprocess.run([sys.executable, "-c", code.replace("; for", "\nfor"), "doctor", *flags], **PIPES)
+    assert told.returncode == 0, told.stderr
+    assert "instruction" in told.stdout
+
+
+PIPES = {"capture_output": True, "text": True}
 
 VERB = """
 import sys, time, types, importlib.machinery, click
 from strop.cli import main
 from strop._progress import show_progress
-from strop.cli.group import keep
+from pathlib import Path
+from strop.cli.kept import keep
 from strop.cli.output import say
 @click.command()
 @click.argument("what")
 def command(what):
     if what == "flood":
         for _ in range(100_000): say("a long line of text")
-    keep("seed 3")
+    Path(what).write_text("")
+    keep("seed 3", Path(what))
     with show_progress("training", 100) as bar:
         print("ready", flush=True)
         time.sleep(60)
@@ -173,9 +211,12 @@ def test_a_reader_that_leaves_ends_us_quietly():
     assert child.wait(timeout=10) == 1
 
 
-def test_a_real_ctrl_c():
-    child = start("wait")
+def test_a_real_ctrl_c(tmp_path):
+    child = start(str(tmp_path / "seed"))
     assert child.stdout.readline() == "ready\n"
     child.send_signal(signal.SIGINT)
     _, told = child.communicate(timeout=10)
-    assert (child.returncode, told) == (130, "\nstrop: interrupted. Kept: seed 3.\n")
+    assert (child.returncode, told) == (
+        130,
+        f"\nstrop: interrupted. Kept: seed 3 in {tmp_path}/seed. The same command continues.\n",
+    )

@@ -20,7 +20,7 @@ def verb(
     steps: int = 42,
     seed: int = 0,
     outputs: bool = True,
-    quiet: bool = False,
+    silent: bool = False,
     form: str = "constant",
     guard: Sequence[str] | None = None,
     text: str | Path | None = None,
@@ -36,7 +36,7 @@ def verb(
         steps: Steps of the descent.
         seed: Seed of all randomness.
         outputs: Scale outputs too.
-        quiet: Say nothing.
+        silent: Say nothing.
         form: What β depends on.
         guard: Tasks on which to do no harm. None: the other ones.
         text: UTF-8 text to read.
@@ -55,7 +55,7 @@ def verb(
     "steps",
     "seed",
     "outputs",
-    "quiet",
+    "silent",
     "form",
     "guard",
     "text",
@@ -73,19 +73,21 @@ def test_shared_options_have_the_same_defaults_everywhere():
     given = eval(CliRunner().invoke(command, []).output, {"PosixPath": Path})
     assert given == {
         "as_json": False, "seed": 0, "threads": None, "out": Path("runs/probe"), "lengths": (128, 512),
-        "bounds": (8, 24), "rate": 0.25, "steps": 42, "outputs": True, "quiet": False, "form": "constant",
+        "bounds": (8, 24), "rate": 0.25, "steps": 42, "outputs": True, "silent": False, "form": "constant",
         "guard": None, "text": None,
     }  # fmt: skip
 
 
-def test_options_are_of_the_kind_of_the_arguments():
-    words = ["--bounds", "2,3", "--rate", "1", "--steps", "2", "--no-outputs", "--quiet", "--form", "none"]
+def test_options_are_of_the_kind_of_the_arguments(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("x.txt").write_text("words")
+    words = ["--bounds", "2,3", "--rate", "1", "--steps", "2", "--no-outputs", "--silent", "--form", "none"]
     words += ["--guard", "a,b", "--text", "x.txt"]
     given = eval(CliRunner().invoke(command, words).output, {"PosixPath": Path})
     assert given["bounds"] == (2, 3)
     assert given["guard"] == ("a", "b")
     assert given["text"] == Path("x.txt")
-    assert (given["rate"], given["steps"], given["outputs"], given["quiet"]) == (1.0, 2, False, True)
+    assert (given["rate"], given["steps"], given["outputs"], given["silent"]) == (1.0, 2, False, True)
     nothing = eval(CliRunner().invoke(command, ["--guard", "none"]).output, {"PosixPath": Path})
     assert nothing["guard"] == ()
 
@@ -97,7 +99,7 @@ def test_help_says_what_the_docstring_says_and_the_default():
         "First step, as a share. [default: 0.25]",
         "Steps of the descent. [default: 42; x>=2]",
         "--outputs / --no-outputs Scale outputs too. [default: outputs]",
-        "--quiet Say nothing.",
+        "--silent Say nothing.",
         "--form TEXT Which form. [default: constant]",
         "Tasks on which to do no harm. [default: the other ones]",
         "UTF-8 text to read.",

@@ -40,7 +40,7 @@ def test_a_report_records_and_a_table(model: Path, text: Path, tmp_path: Path) -
     assert "How sharp is tiny &lt;b&gt;?" in html
     folder = next((tmp_path / "runs" / "probe").iterdir())
     assert len(records.read(folder / "records.jsonl")) == 24
-    assert len(records.read_csv(folder / "heads.csv")) == 8
+    assert len(records.read(folder / "heads.jsonl")) == 8
 
 
 def test_json_is_one_document_and_a_second_run_reuses_the_first(model: Path, text: Path, tmp_path: Path) -> None:

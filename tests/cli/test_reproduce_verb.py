@@ -56,14 +56,14 @@ def test_an_unwritable_folder_is_found_at_once(tmp_path):
     tmp_path.chmod(0o500)
     done = invoke(*SMALL, "--out", str(tmp_path / "runs"))
     assert done.exit_code == 2
-    assert "must be readable and writable" in done.output
+    assert "must be a folder to write to" in done.output
 
 
 def test_a_file_in_place_of_the_folder_is_found_at_once(tmp_path):
     (tmp_path / "runs").write_text("")
     done = invoke(*SMALL, "--out", str(tmp_path / "runs"))
     assert done.exit_code == 2
-    assert "must be readable and writable" in done.output
+    assert "must be a folder to write to" in done.output
 
 
 def test_help_shows_examples():

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from strop.evaluation.suite import Suite, plan_test
+from strop.evaluation.suite import Suite, find_hopeless, plan_test
 from strop.tasks.prompts import Prompts
 
 SMALL = Suite(sizes=(2, 3), phrasings=("code",), prompts=4, questions=2, lengths=(24, 32), windows=2)
@@ -52,3 +52,10 @@ def test_a_first_test_is_at_the_largest_size_and_twice_it():
     assert plan_test(Made(task="maximum", sizes=[8, 450]), 8)["sizes"] == (450, 900)
     assert plan_test(Made(task="maximum", sizes=[8, 451]), 8)["sizes"] == (451,)  # there are 900 numbers
     assert "task" not in plan_test(Made(task="jsonl", data="own.jsonl"), 8)
+
+
+@pytest.mark.parametrize(("prompts", "hopeless"), [(40, True), (41, False), (48, False)])
+def test_too_few_passages_are_named_with_the_prompts_that_it_takes(prompts, hopeless):
+    said = find_hopeless(Suite(sizes=(8, 16), prompts=prompts).passages())
+    assert ("no difference can be significant: 6 are needed. Ask for at least --prompts 48." in said) == hopeless
+    assert hopeless or said == ""

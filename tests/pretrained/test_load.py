@@ -9,11 +9,12 @@ import folders
 import pytest
 import tiny
 import torch
+import transformers
 from tokenizers.processors import TemplateProcessing
 
-from strop.errors import ArgumentError, SourceError
+from strop.errors import ArgumentError, SourceError, StropWarning
 from strop.pretrained import Pretrained, load_model
-from strop.pretrained.load import _begin_with_bos, count_positions, name_of, open_model
+from strop.pretrained.load import _begin_with_bos, count_positions, go_beyond, name_of, open_model
 from strop.tasks.answers import Reader
 
 
@@ -29,23 +30,46 @@ def test_a_folder_is_opened(tmp_path: Path) -> None:
     assert next(load_model(str(folder), "bfloat16")[0].parameters()).dtype == torch.bfloat16
 
 
-def test_damaged_weights_are_told_plainly(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "content", "words"),
+    [("model.safetensors", None, "the weights of tiny must open in transformers, got this from config.json and"),
+     ("config.json", b"{", "the weights of tiny must open in transformers"),
+     ("tokenizer.json", b'{"model": {"type": "Unheard"}}', "the tokeniser of tiny must open in transformers")],
+)  # fmt: skip
+def test_what_other_libraries_say_is_told_whole_with_the_files(tmp_path: Path, file: str, content, words: str) -> None:
     folder = folders.save(tmp_path / "tiny")
-    weights = folder / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:1000])
-    with pytest.raises(SourceError, match="tiny must be a model that transformers can open, got: "):
+    damaged = folder / file
+    damaged.write_bytes(damaged.read_bytes()[:1000] if content is None else content)
+    with pytest.raises(SourceError, match=words) as told:
         load_model(str(folder))
+    assert str(told.value.__cause__).strip() in str(told.value)
+    assert f"{file}" in str(told.value) or "*.safetensors" in str(told.value)
+    assert str(folder) in str(told.value)
 
 
 def test_a_model_by_name_is_opened_when_first_needed_and_then_kept(tmp_path: Path) -> None:
-    wanted = Pretrained(str(tmp_path / "tiny"))
     with pytest.raises(SourceError, match="model must be an existing folder"):
-        wanted.open()
-    folders.save(tmp_path / "tiny")
+        Pretrained(str(tmp_path / "tiny"))  # told at once, not when it is needed
+    wanted = Pretrained(str(folders.save(tmp_path / "tiny")))
     first = wanted.open()
     assert wanted.open() is first
     assert first.name == "tiny"
     assert "Llama" not in repr(wanted)
+
+
+@pytest.mark.parametrize(("family", "table"), [("llama", False), ("gpt2", True)])
+def test_beyond_its_positions_a_model_guesses_or_has_none(family: str, table: bool) -> None:
+    model = tiny.model(family) if family == "llama" else transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(n_layer=1, n_head=1, n_embd=8, n_positions=64, vocab_size=9)
+    )  # fmt: skip
+    most = count_positions(model)
+    go_beyond((8, most), model)  # says nothing
+    if table:
+        with pytest.raises(ArgumentError, match=r"at most the model's 64 positions, .*got 65\. It looks them up in"):
+            go_beyond((8, most + 1), model)
+    else:
+        with pytest.warns(StropWarning, match="1,025 tokens are beyond the 1,024 positions"):
+            go_beyond((8, most + 1), model)
 
 
 def test_a_verb_takes_a_model_with_its_tokeniser_or_a_name(tmp_path: Path) -> None:

@@ -195,3 +195,19 @@ def test_csv_keeps_columns_and_simple_types(tmp_path):
 
 def test_finite_reaches_into_lists_and_dicts():
     assert records.finite({"a": [1.5, math.nan, (math.inf,)]}) == {"a": [1.5, None, [None]]}
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
+def test_files_have_ordinary_permissions_whoever_writes_them(tmp_path, mask, mode):
+    def private(path):  # as safetensors does
+        path.unlink()
+        path.write_bytes(b"x")
+        path.chmod(0o600)
+
+    before = os.umask(mask)
+    try:
+        with records.atomic_path(tmp_path / "edge") as temporary:
+            private(temporary)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "edge").stat().st_mode & 0o777 == mode

@@ -68,3 +68,21 @@ def test_begin_keeps_a_config_that_is_right_and_mends_one_that_is_torn(tmp_path)
         run.config()
     run.begin(CONFIG)
     assert run.config() == CONFIG
+
+
+def test_finished_runs_are_in_an_index_and_the_last_one_is_linked(tmp_path):
+    for experiment, seed in (("arena", 1), ("probe", 2), ("arena", 3)):
+        records.Run.of({"seed": seed}, experiment, tmp_path).finish({"seed": seed}, ROWS)
+    rows = records.read(tmp_path / "index.jsonl")
+    assert [row["experiment"] for row in rows] == ["arena", "probe", "arena"]
+    last = tmp_path / str(rows[-1]["run"])
+    assert records.Run(last).config() == {"seed": 3}
+    assert (tmp_path / "latest").resolve() == last.resolve()
+    assert (tmp_path / "latest" / "records.jsonl").exists()
+    assert len(records.runs("arena", tmp_path)) == 2  # the link is no run of its own
+
+
+def test_a_folder_that_is_called_latest_is_left_alone(tmp_path):
+    (tmp_path / "latest").mkdir()
+    assert finished(tmp_path).finished
+    assert not (tmp_path / "latest").is_symlink()

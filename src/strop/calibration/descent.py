@@ -10,6 +10,7 @@ calibration that finds nothing leaves the model as it was.
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -23,12 +24,14 @@ from torch import Tensor, nn
 from strop._checks import require
 from strop.calibration.edge import Edge
 from strop.calibration.numbers import Numbers, Progress, load_state, save_state
-from strop.calibration.objective import Batch, Drift, Group, Guard
+from strop.calibration.objective import Batch, Drift, Group, Guard, Seen
 from strop.calibration.optimiser import NaturalDescent
 from strop.calibration.settings import Settings
 
 Tick = Callable[[Progress], None]
 
+Begun = Callable[[int, int], None]
+"""Told how many passes over the untouched model are done, and of how many, before the first step."""
 
 HARM = 2.0
 """Nats of task that a nat of harm costs."""
@@ -54,20 +57,33 @@ def descend(
     resume: Path | None = None,
     guard: Sequence[Group] = (),
     validation_guard: Sequence[Group] = (),
+    begun: Begun = lambda done, of: None,
 ) -> Edge:
     """Return the edge that does best on `validation` within the budget of drift on `validation_prose`.
 
     `batches` are taken in turn, as are the windows of `prose` [1, n] and the groups of `guard`, on which no harm is to
-    be done. With `resume`, a file, an interrupted calibration goes on where it last validated, provided that it was
-    given the same batches. The model's parameters must be frozen and stay as they are.
+    be done. With `resume`, a file, an interrupted calibration goes on after its last whole step, provided that it was
+    given the same batches. The model's parameters must be frozen and stay as they are. `begun` is told of the passes
+    over the untouched model that come before the first step, `tick` of every step.
     """
     settings = settings or Settings()
     frozen = not any(parameter.requires_grad for parameter in model.parameters())
     require(frozen, "model must be frozen", "parameters that want gradients", "Call model.requires_grad_(False)")
     require(len(batches) > 0 and len(validation) > 0, "batches and validation must hold at least one batch", "none")
-    learned = Goals(batches, Drift(model, prose), Guard(model, guard))
-    validated = Goals(validation, Drift(model, validation_prose), Guard(model, validation_guard))
-    return _Descent(model, learned, validated, settings).run(tick, resume)
+    passes = [len(part) for part in (prose, validation_prose, guard, validation_guard)]
+    if resume is None or not resume.exists():
+        lengths = [ids.shape[1] for ids in prose]
+        passes += [lengths.count(min(lengths, default=0)), len(validation)]
+    seen = _count(begun, sum(passes))
+    learned = Goals(batches, Drift(model, prose, seen), Guard(model, guard, seen))
+    validated = Goals(validation, Drift(model, validation_prose, seen), Guard(model, validation_guard, seen))
+    return _Descent(model, learned, validated, settings).run(tick, resume, seen)
+
+
+def _count(begun: Begun, of: int) -> Seen:
+    done = itertools.count(1)
+    begun(0, of)
+    return lambda: begun(next(done), of)
 
 
 class Goals(NamedTuple):
@@ -99,25 +115,29 @@ class _Descent:
         self.progress = Progress()
         self.best: list[Tensor] = self.numbers.state()
 
-    def run(self, tick: Tick, resume: Path | None) -> Edge:
+    def run(self, tick: Tick, resume: Path | None, seen: Seen) -> Edge:
         """Descend to the end, or until validation has not improved for long enough."""
         if resume is not None and resume.exists():
             self.progress, self.best = load_state(resume, self.numbers, self.optimiser)
-        if self.progress.step == 0:
-            self._begin()
-            tick(self.progress)
+        else:
+            self._begin(seen)
+            self._save(resume)
+        tick(self.progress)
         while self.progress.step < self.settings.steps and self.progress.waited < self.settings.patience:
             self._step()
             if self.progress.step % self.settings.every == 0 or self.progress.step == self.settings.steps:
                 self._validate()
-                if resume is not None:
-                    save_state(resume, self.progress, self.best, self.numbers, self.optimiser)
+            self._save(resume)
             tick(self.progress)
         self.numbers.restore(self.best)
         made = {"settings": asdict(self.settings), "progress": asdict(self.progress)}
         return replace(self.numbers.edge(self.model), made=made)
 
-    def _begin(self) -> None:
+    def _save(self, path: Path | None) -> None:
+        if path is not None:
+            save_state(path, self.progress, self.best, self.numbers, self.optimiser)
+
+    def _begin(self, seen: Seen) -> None:
         """Learn how much each number may move, and how things stand before anything moves."""
         draw, numbers = torch.Generator().manual_seed(0), self.optimiser.parameters
         squares, windows = [torch.zeros_like(number) for number in numbers], 0
@@ -129,8 +149,9 @@ class _Descent:
                     s + n.grad**2 / places if n.grad is not None else s for s, n in zip(squares, numbers, strict=True)
                 ]
                 windows += 1
+                seen()
         self.optimiser.measure([square / windows for square in squares])
-        self._validate()
+        self._validate(seen)
 
     def _step(self) -> None:
         began, step, settings = time.monotonic(), self.progress.step, self.settings
@@ -156,10 +177,10 @@ class _Descent:
             seconds=self.progress.seconds + time.monotonic() - began,
         )  # fmt: skip
 
-    def _validate(self) -> None:
+    def _validate(self, seen: Seen = lambda: None) -> None:
         """Measure where we are and, if that is beyond what is allowed, the way back to where it should be within."""
         began = time.monotonic()
-        here = self._measure()
+        here = self._measure(seen)
         found, excess = [here], here.excess(self.settings)
         if excess > 1.0:
             self.numbers.restore([BACK / excess * numbers for numbers in here.numbers])
@@ -173,13 +194,16 @@ class _Descent:
         self.progress = replace(self.progress, seconds=self.progress.seconds + time.monotonic() - began)
 
     @torch.no_grad()
-    def _measure(self) -> Candidate:
+    def _measure(self, seen: Seen = lambda: None) -> Candidate:
         batches, drift, guard = self.validated
+        losses = []
         with self.numbers.on(self.model):
-            task = sum(float(batch.loss(self.model)) for batch in batches) / len(batches)
+            for batch in batches:
+                losses.append(float(batch.loss(self.model)))
+                seen()
             moved = self.progress.step > 0
             still = (drift.worst(self.model), guard.worst(self.model)) if moved else (0.0, 0.0)
-        return Candidate(task, *still, self.numbers.state())
+        return Candidate(sum(losses) / len(losses), *still, self.numbers.state())
 
     def _keep(self, found: list[Candidate]) -> None:
         better = [one for one in found if one.excess(self.settings) <= 1.0 and one.task < self.progress.best_task]

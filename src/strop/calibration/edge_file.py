@@ -65,7 +65,7 @@ def _open(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError, TypeError, RuntimeError) as error:
         raise DamagedFileError(
-            f"{path} must be a whole safetensors file, got: {str(error).splitlines()[0]}. Copy it or calibrate again."
+            f"{path} must be a whole safetensors file, got: {error}. Copy it or calibrate again."
         ) from error
     return _about(path, metadata), tensors
 

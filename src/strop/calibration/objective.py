@@ -14,7 +14,7 @@ The untouched model's log-probabilities are computed once, at every `STRIDE`-th 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -27,6 +27,9 @@ from strop.tasks.answers import Encoded, answer_loss, measure_leads
 
 STRIDE = 5
 """Every fifth place of prose is compared: the rest says the same at five times the memory."""
+
+Seen = Callable[[], None]
+"""Told of every pass over the untouched model, for a progress bar."""
 
 
 class Batch(Protocol):
@@ -63,10 +66,13 @@ class Drift:
     """How far a model has moved on some windows of prose, each [1, n], from what it was when this was made."""
 
     @torch.no_grad()
-    def __init__(self, model: nn.Module, windows: Sequence[Tensor]) -> None:
+    def __init__(self, model: nn.Module, windows: Sequence[Tensor], seen: Seen = lambda: None) -> None:
         require(len(windows) > 0, "windows must hold at least one window of prose", "none")
         self.windows = list(windows)
-        self.reference = [_log_probabilities(model, ids) for ids in windows]
+        self.reference: list[Tensor] = []
+        for ids in windows:
+            self.reference.append(_log_probabilities(model, ids))
+            seen()
 
     def of(self, model: nn.Module, index: int) -> Tensor:
         """KL(untouched ‖ sharpened) on one window, counted round."""
@@ -106,8 +112,11 @@ class Guard:
     """Groups of batches, with the losses of the model as it was when this was made."""
 
     @torch.no_grad()
-    def __init__(self, model: nn.Module, groups: Sequence[Group]) -> None:
-        self.groups = [[(batch, float(batch.loss(model))) for batch in group] for group in groups]
+    def __init__(self, model: nn.Module, groups: Sequence[Group], seen: Seen = lambda: None) -> None:
+        self.groups: list[list[tuple[Batch, float]]] = []
+        for group in groups:
+            self.groups.append([(batch, float(batch.loss(model))) for batch in group])
+            seen()
 
     def of(self, model: nn.Module, index: int) -> Tensor:
         """The harm to one group, counted round; 0 where nothing is guarded."""

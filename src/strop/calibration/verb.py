@@ -1,17 +1,21 @@
 """`calibrate`: from a model and a task to an Edge.
 
-An interrupted calibration goes on where it last validated: its state is kept under an address of everything that it
-depends on (recipe, settings, data, weights, dtype) and deleted when the edge is made.
+An interrupted calibration goes on after its last whole step: its state is kept in a run's folder, whose name is an
+address of everything that it depends on (recipe, settings, data, weights, dtype). When the edge is made, the state is
+deleted and the run holds a record of every head.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from strop._progress import show_progress
 from strop.calibration.settings import GUARD, FormName, Recipe, Settings
+from strop.records import Run
 
 if TYPE_CHECKING:
     from torch import nn
@@ -45,6 +49,7 @@ def calibrate(
     windows: int = Recipe.windows,
     lengths: Sequence[int] = Recipe.lengths,
     prose: str | Path | None = None,
+    beyond: bool = False,
     seed: int = Recipe.seed,
     runs: str | Path | None = "runs",
     name: str | None = None,
@@ -78,6 +83,7 @@ def calibrate(
         windows: Texts of prose of each length.
         lengths: Tokens of prose to hold still.
         prose: UTF-8 text to hold still. None: Python's own documentation.
+        beyond: Read prose of lengths beyond the positions that the model was built for, with a warning.
         seed: Seed of all randomness.
         runs: Folder in which an unfinished calibration is kept, so that the same call goes on. None: keep nothing.
         name: What to call the model. None: as it calls itself.
@@ -104,7 +110,8 @@ def calibrate(
     )  # fmt: skip
     from strop.calibration.data import Data
 
-    checksum = Data(recipe, prompts).checksum(steps)  # wrong data are told before the model is opened
+    with show_progress("reading the data", None, progress):
+        checksum = Data(recipe, prompts).checksum(steps)  # wrong data are told before the model is opened
     from strop.patching.block import check_reached
     from strop.patching.freeze import freeze
     from strop.pretrained.load import open_model
@@ -113,14 +120,16 @@ def calibrate(
 
     opened = open_model(model, tokenizer, name, progress)
     check_reached(opened.model, partial)
-    recipe = replace(recipe, lengths=fit_lengths(recipe.lengths, opened.model))
-    data = Data(recipe, prompts)
-    state = None if runs is None else _find_state(Path(runs), opened.model, recipe, settings, checksum)
-    with freeze(opened.model):
+    recipe = replace(recipe, lengths=fit_lengths(recipe.lengths, opened.model, beyond))
+    data, depends = Data(recipe, prompts), _depends(opened.model, recipe, settings, checksum)
+    run = None if runs is None else Run.of(depends, "calibrate", runs)
+    state = None if run is None else run.folder / "state.safetensors"
+    with freeze(opened.model), nullcontext() if run is None else run.work_on(depends):
         edge = _find_edge(opened.model, Reader(opened.tokenizer), data, settings, state, progress)
     about = {"checksum": checksum, "prompts": None if prompts is None else prompts.checksum}
     edge = replace(edge, made={**edge.made, "model": opened.name, "recipe": vars(recipe) | about})
-    if state is not None:
+    if run is not None and state is not None:
+        run.finish(depends, edge.heads())
         state.unlink(missing_ok=True)
     return edge
 
@@ -138,7 +147,6 @@ def read_prompts(task: str | Path | Pairs) -> Prompts | None:
 def _find_edge(
     model: nn.Module, reader: Reader, data: Data, settings: Settings, state: Path | None, progress: bool | None
 ) -> Edge:
-    from strop._progress import show_progress
     from strop.calibration.descent import descend
     from strop.calibration.hold import hold_entropy
     from strop.calibration.numbers import Progress
@@ -146,27 +154,28 @@ def _find_edge(
     if settings.form == "hold":
         with show_progress("measuring entropies", None, progress):
             return hold_entropy(model, data.texts(reader), data.recipe.trusted)
-    with show_progress("calibrating", settings.steps, progress) as bar:
+    with show_progress("reading the data", None, progress) as bar:
+
+        def begun(done: int, of: int) -> None:
+            bar.update(completed=done, total=of, text="before the first step")
 
         def tick(at: Progress) -> None:
-            shown = f"calibrating: task {at.valid_task:.3f} nats, drift {at.valid_drift:.4f}, harm {at.valid_harm:.3f}"
-            bar.update(completed=at.step, text=shown)
+            shown = f"task {at.valid_task:.3f}, drift {at.valid_drift:.4f}, harm {at.valid_harm:.3f}"
+            bar.update(completed=at.step, total=settings.steps, text=f"calibrating: {shown}")
 
         return descend(
             model, data.batches(model, reader, settings.steps), data.prose(reader, "train"),
             data.validation(model, reader), data.prose(reader, "validation"), settings, tick, state,
-            *data.guard(reader),
+            *data.guard(reader), begun,
         )  # fmt: skip
 
 
-def _find_state(runs: Path, model: nn.Module, recipe: Recipe, settings: Settings, checksum: str) -> Path:
-    """Where an unfinished calibration is kept: its name says everything that it depends on."""
+def _depends(model: nn.Module, recipe: Recipe, settings: Settings, checksum: str) -> dict[str, object]:
+    """Everything that a calibration depends on."""
     from strop.patching.identity import dtype_of, fingerprint
-    from strop.records import short_id
 
     weights, dtype = fingerprint(model), dtype_of(model)
-    config = {"recipe": recipe, "settings": settings, "data": checksum, "model": weights, "dtype": dtype}
-    return runs / "calibrate" / short_id(config) / "state.safetensors"
+    return {"recipe": recipe, "settings": settings, "data": checksum, "model": weights, "dtype": dtype}
 
 
 def _choose_guard(guard: Sequence[str] | None, task: str) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ import click
 
 from strop._checks import require
 from strop._progress import show_progress
-from strop.cli import options, output
-from strop.cli.group import keep
+from strop.cli import completion, extras, options, output
+from strop.cli.kept import keep
 from strop.errors import ArgumentError
 from strop.studies import RUNS
 from strop.studies.arena.arena import BUDGETS, Arena
@@ -38,8 +38,15 @@ _STEPS, _BATCH = (
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option("--tasks", help="Tasks, between commas.  [default: those of the board in docs/arena.md]")
-@click.option("--normalisers", "entries", help="Entrants, between commas: name, name(setting=1) or trained>tested.")
+@click.option(
+    "--tasks",
+    shell_complete=completion.BY_NAME["tasks"],
+    help="Tasks, between commas.  [default: those of the board in docs/arena.md]",
+)
+@click.option(
+    "--normalisers", "entries", shell_complete=completion.BY_NAME["normalisers"],
+    help="Entrants, between commas: name, name(setting=1) or trained>tested.",
+)  # fmt: skip
 @click.option("--seeds", type=click.IntRange(min=1), help=f"Models of each entrant.  [default: {Arena.seeds}]")
 @click.option("--rates", help=f"Learning rates to choose from, between commas.  [default: {_RATES}]")
 @click.option("--steps", type=click.IntRange(min=1), help=f"Training steps.  [default: {_STEPS}]")
@@ -67,6 +74,7 @@ def command(
 
     Finished runs are kept: interrupt at any time, the same command continues. Several may share a folder.
     """
+    extras.need("report")
     arena, engine = _arena(**chosen), _engine(place, address, workers)
 
     from strop.studies.arena import read_arena, run_arena
@@ -75,7 +83,7 @@ def command(
         result = read_arena(arena, out)
     else:
         options.check_folder(out)
-        keep(f"finished runs in {out}; the same command continues")
+        keep("finished runs", out / "arena", "*/done.json")
         with _watch(as_json) as watch:
             result = run_arena(arena, out, engine, watch)
     _print(result, result.report(), as_json)

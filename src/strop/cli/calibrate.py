@@ -10,8 +10,9 @@ import click
 
 from strop._checks import require
 from strop.calibration import calibrate
-from strop.cli import options, output
-from strop.cli.group import keep
+from strop.calibration.settings import GUARD
+from strop.cli import extras, options, output
+from strop.cli.kept import keep
 
 OF_DESCENT = ("steps", "every", "rate", "budget", "guard", "harm", "guard_leads", "recompute", "sparsity")
 
@@ -24,27 +25,29 @@ OF_DESCENT = ("steps", "every", "rate", "budget", "guard", "harm", "guard_leads"
         "strop calibrate smollm2 --form none                          # SEAL's output scales alone",
         "strop calibrate smollm2 --form hold                          # from statistics alone, no gradients",
         "strop calibrate smollm2 --task text                          # from text alone, no answers",
-        "strop calibrate ./my-model --task jsonl --data prompts.jsonl --budget 0.005",
+        "strop calibrate ./my-model --data prompts.jsonl --budget 0.005",
         "strop evaluate smollm2 --edge edge.safetensors --prompts 200 # then: the whole truth, on held-out prompts",
     )
 )
-@click.argument("model")
-@options.of(calibrate, "task", words={"task": "recall, maximum, passkey, variables, counting, jsonl, text."})
-@click.option("--data", type=click.Path(path_type=Path), help="Your own prompts: JSONL, {prompt, answer} a line.")
+@options.model
+@options.of(calibrate, "task", words={"task": "recall, maximum, passkey, variables, counting, or text."})
+@click.option("--data", type=options.ExistingFile(), help="Your own prompts instead: JSONL, {prompt, answer} a line.")
 @options.of(
     calibrate, "form", "outputs", "sizes", "phrasings", "trusted", "steps", "every", "rate", "budget", "guard", "harm",
-    "guard_leads", "recompute", "sparsity", "windows", "lengths", "prose", "seed", "runs", trusted=16, lengths=8,
+    "guard_leads", "recompute", "sparsity", "windows", "lengths", "prose", "beyond", "seed", "runs",
+    trusted=16, lengths=8,
 )  # fmt: skip
 @click.option(
     "--test-prompts", type=click.IntRange(min=0), default=48, show_default=True, help="Prompts a size; 0: no test."
 )
 @options.out("edge.safetensors", "Where to write the edge.")
+@options.force
 @options.add_model_options
 @options.threads
 @options.json_flag
 def command(
-    model: str, dtype: str, trust_remote_code: bool, threads: int | None, as_json: bool, out: Path, test_prompts: int,
-    data: Path | None, **given: Any,
+    model: str, dtype: str, trust_remote_code: bool, threads: int | None, as_json: bool, out: Path, force: bool,
+    test_prompts: int, data: Path | None, **given: Any,
 ) -> None:  # fmt: skip
     """Learn what each head of MODEL should do differently, and write it to a file.
 
@@ -52,14 +55,18 @@ def command(
     within the budget of drift on ordinary prose and do no harm to other tasks; if nothing does, the edge does nothing.
     Figures are from a test split, held-out phrasings and larger sizes.
     """
+    extras.need("hf", "report")
+    task = _task(given.pop("task"), data)
+    if given["form"] == "hold":
+        options.refuse(OF_DESCENT, "--form hold, which only measures")
+    options.check_file(out, force)
+    options.check_folder(given["runs"])
     options.use_threads(threads)
     from strop.pretrained import Pretrained
 
-    if given["form"] == "hold":
-        options.refuse(OF_DESCENT, "--form hold, which only measures")
-    task = _task(given.pop("task"), data)
     opened, bars = Pretrained(model, dtype, trust_remote_code), output.bars(as_json)
-    keep(f"the steps up to the last validation, in {given['runs']}/calibrate; the same command continues")
+    _check_test(task, given["sizes"][-1], test_prompts)
+    keep("the steps so far", given["runs"] / "calibrate", "*/state.safetensors")
     edge = calibrate(opened, None, task, **given, progress=bars)
     edge.save(out)
     if test_prompts:
@@ -70,6 +77,15 @@ def command(
         output.say(f"{edge.summary}\n\nEdge: {out}")
 
 
+def _check_test(task: str | Path, size: int, prompts: int) -> None:
+    """Say before anything is begun that the test at the end will be too small to show anything."""
+    from strop.evaluation.suite import Suite, find_hopeless
+
+    if task in (*GUARD, "text") and prompts:
+        suite = Suite("recall" if task == "text" else str(task), (size,), prompts=prompts)
+        output.remark(find_hopeless(suite.passages()).replace("--prompts", "--test-prompts"))
+
+
 def _test(opened: Any, edge: Any, task: str | Path, prompts: int, out: Path, runs: Path, as_json: bool) -> None:
     """Measure a fresh edge, and write what it gained and cost into its file."""
     from strop.evaluation import evaluate
@@ -77,7 +93,9 @@ def _test(opened: Any, edge: Any, task: str | Path, prompts: int, out: Path, run
 
     if not as_json:
         output.say(edge.summary)
-    keep(f"the edge, in {out}; finished measurements in {runs}/evaluate")
+    then = f"Measure it with: strop evaluate {opened.name} --edge {out}"
+    keep("finished measurements", runs / "evaluate", "*/done.json", then)
+    keep("the edge, whole but not yet measured,", out, then=then)
     settings = {"task": task} | plan_test(edge, prompts)
     gain = evaluate(opened, None, edge, **settings, runs=runs, progress=output.bars(as_json))
     edge = replace(edge, figures=(*gain.answers, *gain.prose))
@@ -88,6 +106,9 @@ def _test(opened: Any, edge: Any, task: str | Path, prompts: int, out: Path, run
 
 
 def _task(task: str, data: Path | None) -> str | Path:
-    rule = "--data must come with --task jsonl"
-    require((task == "jsonl") == (data is not None), rule, f"--task {task}", "Give both or neither")
-    return task if data is None else data
+    require(task != "jsonl" or data is not None, "--task jsonl must come with --data FILE", "no file")
+    if data is None:
+        return task
+    if task != "jsonl":
+        options.refuse(("task",), "--data")
+    return data

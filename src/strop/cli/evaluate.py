@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from strop.cli import options, output
-from strop.cli.group import keep
+from strop.calibration.settings import GUARD
+from strop.cli import extras, options, output
+from strop.cli.kept import keep
 from strop.evaluation import evaluate
 from strop.evaluation.verb import OF_BUILT_IN
 
@@ -21,33 +22,53 @@ from strop.evaluation.verb import OF_BUILT_IN
         "strop evaluate ./my-model --edge edge.safetensors --data prompts.jsonl --json | jq .answers",
     )
 )
-@click.argument("model")
+@options.model
 @click.option("--edge", type=click.Path(path_type=Path), required=True, help="The file strop calibrate wrote.")
 @options.of(evaluate, "against", "task", words={"task": "recall, maximum, passkey, variables or counting."})
-@click.option("--data", type=click.Path(path_type=Path), help="JSONL of your own instead: {prompt, answer} a line.")
+@click.option("--data", type=options.ExistingFile(), help="JSONL of your own instead: {prompt, answer} a line.")
 @options.of(
-    evaluate, "sizes", "phrasings", "prompts", "questions", "lengths", "windows", "prose", "seed", "runs", lengths=8
+    evaluate,
+    "sizes",
+    "phrasings",
+    "prompts",
+    "questions",
+    "lengths",
+    "windows",
+    "prose",
+    "beyond",
+    "seed",
+    "runs",
+    lengths=8,
 )
 @click.option("--out", type=click.Path(path_type=Path), help="The report.  [default: in the run's folder]")
+@options.force
 @options.add_model_options
 @options.threads
 @options.json_flag
 def command(
-    model: str, edge: Path, dtype: str, trust_remote_code: bool, out: Path | None, threads: int | None, as_json: bool,
-    data: Path | None, **given: Any,
+    model: str, edge: Path, dtype: str, trust_remote_code: bool, out: Path | None, force: bool, threads: int | None,
+    as_json: bool, data: Path | None, **given: Any,
 ) -> None:  # fmt: skip
     """Answer the same prompts and read the same prose with MODEL as it is and with the edge on it.
 
     Accuracy is exact answers with 95 % intervals; p-values are McNemar's over prompts and a sign-flip test over
     passages, which several prompts share. Measurements are kept: the untouched model is measured once.
     """
-    options.use_threads(threads)
-    from strop.pretrained import Pretrained
-
+    extras.need("hf", "report")
     if data is not None:
         options.refuse(OF_BUILT_IN, "--data")
         given["task"] = data
-    keep(f"finished measurements in {given['runs']}/evaluate; the same command continues")
+    if out is not None:
+        options.check_file(out, force)
+    options.check_folder(given["runs"])
+    options.use_threads(threads)
+    from strop.evaluation.suite import Suite, find_hopeless
+    from strop.pretrained import Pretrained
+
     opened = Pretrained(model, dtype, trust_remote_code)
+    if given["task"] in GUARD:
+        chosen = {name: given[name] for name in ("task", "sizes", "prompts", "questions", "seed")}
+        output.remark(find_hopeless(Suite(**chosen, phrasings=tuple(given["phrasings"] or ())).passages()))
+    keep("finished measurements", given["runs"] / "evaluate", "*/done.json")
     gain = evaluate(opened, None, edge, **given, progress=output.bars(as_json))
     output.show_comparison(gain, out, as_json)

@@ -1,9 +1,13 @@
-"""The group of verbs. Verbs are imported only when they are called; the lines below are what --help shows."""
+"""The group of verbs. Verbs are imported only when they are called; the lines below are what --help shows.
+
+Exit codes: 0 done; 2 what was typed is wrong; 1 something went wrong while it was done; 130 interrupted.
+"""
 
 from __future__ import annotations
 
 import difflib
 import importlib
+import sys
 import traceback
 import warnings
 from importlib.util import find_spec
@@ -11,7 +15,11 @@ from typing import Any
 
 import click
 
-from strop.errors import StropError, StropWarning
+from strop._progress import LOUDNESS
+from strop.cli.kept import describe_kept
+from strop.cli.output import columns
+from strop.errors import EdgeError, EdgeFileError, SourceError, StropError, StropWarning
+from strop.report.layout import wrap
 
 VERBS = {
     "reproduce": "The paper's max-retrieval study: train, evaluate to 16,384 items, table, figures.",
@@ -22,16 +30,13 @@ VERBS = {
     "demo": "All of it in a few minutes, on one page.",
     "doctor": "What is installed here, what is missing, and how to add it.",
 }
-_KEPT = "strop.kept"
 
-
-def keep(message: str) -> None:
-    """Say what stays if the verb is interrupted from now on, as in "finished runs in runs/arena"."""
-    click.get_current_context().find_root().meta[_KEPT] = message
+MISTYPED = (ValueError, SourceError, EdgeError, EdgeFileError, ModuleNotFoundError)
+"""Errors that say that what was typed is wrong, ArgumentError among them; the others say what happened."""
 
 
 class Group(click.Group):
-    """Loads verbs by name, and gives every failure one line and an exit code."""
+    """Loads verbs by name, and gives every failure plain words and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the verbs that this installation has."""
@@ -59,21 +64,30 @@ class Group(click.Group):
             formatter.write_dl([(verb, VERBS[verb]) for verb in self.list_commands(ctx)])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the verb; turn what goes wrong into one line on stderr and an exit code."""
+        """Run the verb; turn what goes wrong into words on stderr and an exit code."""
         warnings.showwarning = _show_warning
+        LOUDNESS.set(0)
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            click.echo(f"\nstrop: interrupted. {_kept_line(ctx)}", err=True)
+            _tell(f"\nstrop: interrupted. {describe_kept(ctx)}")
             ctx.exit(130)
         except BrokenPipeError:
             raise  # the reader of our output left, `| head` for one: click ends quietly
+        except click.UsageError as error:
+            path = (error.ctx or ctx).command_path
+            _tell(f"strop: {error.format_message()}\nHelp: {path} --help")
+            ctx.exit(2)
         except (StropError, ValueError, OSError, ModuleNotFoundError) as error:
             if ctx.params.get("traceback"):
                 traceback.print_exception(error)
             else:
-                click.echo(f"strop: {_one_line(error)}", err=True)
-            ctx.exit(2)
+                _tell(f"strop: {_words_of(error)}")
+            ctx.exit(2 if isinstance(error, MISTYPED) else 1)
+
+
+def _tell(text: str) -> None:
+    click.echo(wrap(text, columns(sys.stderr)), err=True)
 
 
 def _show_warning(
@@ -81,14 +95,10 @@ def _show_warning(
 ) -> None:
     """A warning of ours is a remark to the user; one of another package is for its developers."""
     if issubclass(category, StropWarning):
-        click.echo(str(message), err=True)
+        if LOUDNESS.get() >= 0:
+            _tell(str(message))
     else:
         click.echo(warnings.formatwarning(message, category, filename, lineno, line), err=True)
-
-
-def _kept_line(ctx: click.Context) -> str:
-    message = ctx.find_root().meta.get(_KEPT)
-    return f"Kept: {message}." if message else "Nothing was left half-written."
 
 
 def _suggestion(word: str, verbs: list[str]) -> str:
@@ -96,12 +106,12 @@ def _suggestion(word: str, verbs: list[str]) -> str:
     return f"Did you mean {near[0]}?" if near else f"Verbs: {', '.join(verbs)}."
 
 
-def _one_line(error: Exception) -> str:
+def _words_of(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError):
         from strop.cli.extras import remedy
 
         return f"this needs the package {error.name!r}. {remedy(error.name or '')}"
-    return " ".join(str(error).split()) or type(error).__name__
+    return str(error).strip() or type(error).__name__
 
 
 @click.group(

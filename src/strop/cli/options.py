@@ -10,6 +10,8 @@ def command(model: str, as_json: bool, **given: Any) -> None: ...
 from __future__ import annotations
 
 import inspect
+import itertools
+import os
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -19,17 +21,46 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from strop._checks import require
+from strop._checks import nearest_path, require
+from strop._progress import LOUDNESS
+from strop.cli import completion
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines instead of tables.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines instead of tables.")
+force = click.option("--force", is_flag=True, help="Replace what --out names, if it is there already.")
+model = click.argument("model", shell_complete=completion.complete_models)
 threads = click.option(
     "--threads",
     type=click.IntRange(min=1),
     default=None,
     help="Threads of torch.  [default: as torch chooses]",
 )
+
+
+def _set_loudness(value: int) -> Callable[[click.Context, click.Parameter, bool], None]:
+    def callback(_: click.Context, __: click.Parameter, given: bool) -> None:
+        if given:
+            LOUDNESS.set(value)
+
+    return callback
+
+
+def loudness(command: F) -> F:
+    """Add -q and -v."""
+    for flags, value, words in (
+        (("-v", "--verbose"), 1, "Write what is being done, also where no bar is seen."),
+        (("-q", "--quiet"), -1, "Show results and errors only: no progress, no remarks."),
+    ):
+        command = click.option(*flags, is_flag=True, expose_value=False, callback=_set_loudness(value), help=words)(
+            command
+        )
+    return command
+
+
+def json_flag(command: F) -> F:
+    """Add --json, -q and -v, which say what is shown."""
+    return _json(loudness(command))
 
 
 def of(
@@ -66,13 +97,22 @@ def out(default: str, text: str = "Where to write the results.") -> Callable[[F]
     return click.option("--out", type=click.Path(path_type=Path), default=default, show_default=True, help=text)
 
 
-def check_folder(out: Path) -> None:
-    """Find out now, not after an hour, that nothing can be written there."""
-    from strop.records import write_text
+def check_folder(folder: Path) -> None:
+    """Find out now, not after an hour, that nothing can be written there; nothing is made."""
+    whole = folder.absolute()
+    there = next(path for path in (whole, *whole.parents) if os.path.exists(path))
+    kind = "may not be written to" if there.is_dir() else "is a file"
+    writable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+    require(writable, f"{folder} must be a folder to write to", f"{there}, which {kind}", "Choose another folder")
 
-    probe = out / ".writable"
-    write_text(probe, "")
-    probe.unlink(missing_ok=True)
+
+def check_file(path: Path, force: bool) -> None:
+    """Find out now that a result could not be written, or would take the place of another."""
+    check_folder(path.parent)
+    require(not path.is_dir(), f"{path} must be a file to write", "a folder", f"For example {path / 'report.html'}")
+    names = (path.with_stem(f"{path.stem}-{i}") for i in itertools.count(2))
+    remedy = f"Choose another name, such as {next(name for name in names if not name.exists())}, or add --force"
+    require(force or not path.exists(), f"{path} must not be there yet", "a file of that name", remedy)
 
 
 def examples(*lines: str) -> str:
@@ -80,11 +120,26 @@ def examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-class _Listed(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.4
-    """Several values between commas."""
+class _Kind(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.4
+    """A kind of value of ours."""
 
 
-class Integers(_Listed):
+class ExistingFile(_Kind):
+    """A file to read; a mistyped name is told at once, with the nearest one."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Return the path of a file."""
+        path = Path(value).expanduser()
+        if path.is_dir():
+            self.fail(f"must be a file, got the folder {path}.", param, ctx)
+        if not path.exists():
+            self.fail(f"must exist, got {path}. {nearest_path(path)}", param, ctx)
+        return path
+
+
+class Integers(_Kind):
     """A comma-separated list of integers of at least `minimum`: 128,512,2048."""
 
     name = "integers"
@@ -105,7 +160,7 @@ class Integers(_Listed):
         return numbers
 
 
-class Words(_Listed):
+class Words(_Kind):
     """Words between commas; `none` is no word at all."""
 
     name = "words"
@@ -135,6 +190,7 @@ def use_threads(count: int | None) -> None:
 
 def _option(parameter: inspect.Parameter, words: str, least: int | None) -> Callable[[F], F]:
     name, default = parameter.name, parameter.default
+    offer: Any = {"shell_complete": completion.BY_NAME[name]} if name in completion.BY_NAME else {}
     flag = "--" + name.replace("_", "-")
     words, _, otherwise = words.partition(" None: ")
     if isinstance(default, bool):
@@ -142,9 +198,9 @@ def _option(parameter: inspect.Parameter, words: str, least: int | None) -> Call
         return click.option(switch, is_flag=True, default=default, show_default=default, help=words)
     if default is None or default == ():
         told = f"{words}  [default: {otherwise.rstrip('.')}]" if otherwise else words
-        return click.option(flag, type=_find_type(parameter, least), default=default, help=told)
+        return click.option(flag, type=_find_type(parameter, least), default=default, help=told, **offer)
     shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
-    return click.option(flag, type=_find_type(parameter, least), default=shown, show_default=True, help=words)
+    return click.option(flag, type=_find_type(parameter, least), default=shown, show_default=True, help=words, **offer)
 
 
 def _find_type(parameter: inspect.Parameter, least: int | None) -> Any:
@@ -157,6 +213,8 @@ def _find_type(parameter: inspect.Parameter, least: int | None) -> Any:
         return click.IntRange(min=(0 if parameter.name == "seed" else 1) if least is None else least)
     if isinstance(default, float):
         return click.FLOAT
+    if parameter.name in ("text", "prose"):
+        return ExistingFile()
     return click.Path(path_type=Path) if "Path" in kind and parameter.name != "task" else click.STRING
 
 

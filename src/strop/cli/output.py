@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from strop._progress import show_progress
+from strop._progress import LOUDNESS, show_progress
 from strop.records import Record, finite
+from strop.report.layout import wrap
 
 if TYPE_CHECKING:
     from strop.evaluation import Comparison
@@ -37,18 +38,25 @@ def phases(*, quiet: bool = False) -> Callable[[str, float], AbstractContextMana
     return phase
 
 
-def show(table: Table) -> None:
-    """Print a table on stdout; away from a terminal it is as wide as it needs to be."""
-    from rich.console import Console
+def columns(stream: TextIO | None = None) -> int | None:
+    """Return how many columns the terminal has on which stdout, or another stream, is seen; None where nobody looks."""
+    return shutil.get_terminal_size().columns if (stream or sys.stdout).isatty() else None
 
-    console = Console(highlight=False)
-    if console.is_terminal:
-        console.print(table.rich())
-        return
-    wide = Console(width=10_000, file=io.StringIO(), record=True)
-    wide.print(table.rich())
-    for line in wide.export_text().splitlines():
-        click.echo(line.rstrip())
+
+def show(table: Table) -> None:
+    """Print a table on stdout, as wide as the terminal; away from a terminal, as wide as it needs to be."""
+    width = columns()
+    say("")
+    click.echo(table.text(width, None if width is None else lambda row, i, text: _emphasise(table, row, i, text)))
+    left_out = [] if width is None else table.dropped(width)
+    if left_out:
+        say(f"Left out at {width} columns: {'; '.join(left_out)}. A wider terminal or --json shows them.")
+
+
+def _emphasise(table: Table, row: int, column: int, text: str) -> str:
+    if row < 0:
+        return click.style(text, bold=True)
+    return click.style(text, fg="green", bold=True) if (row, column) in table.best else text
 
 
 def show_json(value: object) -> None:
@@ -56,14 +64,15 @@ def show_json(value: object) -> None:
     click.echo(json.dumps(finite(value), ensure_ascii=False, allow_nan=False))
 
 
-def note(text: str) -> None:
-    """Print a remark on stderr, out of the way of results."""
-    click.echo(text, err=True)
+def remark(text: str) -> None:
+    """Print a remark on stderr, out of the way of results, unless there is none or --quiet was asked for."""
+    if text and LOUDNESS.get() >= 0:
+        click.echo(wrap(text, columns(sys.stderr)), err=True)
 
 
 def say(text: str) -> None:
     """Print a sentence on stdout."""
-    click.echo(text)
+    click.echo(wrap(text, columns()))
 
 
 def records_json(records: list[Record], **more: object) -> None:

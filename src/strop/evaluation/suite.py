@@ -5,7 +5,8 @@ Everything comes from the test split, which calibration never sees.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,23 @@ class Suite:
         one = len(draw_passages(self.task, "test", self.seed, (size,), (phrasing,), 1, self.questions)[0].questions)
         count = -(-self.prompts // one)
         return draw_passages(self.task, "test", self.seed, (size,), (phrasing,), count, self.questions)
+
+
+FEWEST = 6
+"""Passages below which no test over passages reaches 0.05: with five the smallest p is 2/2⁵, or 0.06."""
+
+
+def find_hopeless(passages: Sequence[Passage]) -> str:
+    """Return what to say of prompts that are too few for any group of them to show a difference; nothing if none is."""
+    counts = Counter((passage.phrasing, passage.size) for passage in passages)
+    few = min(counts.values())
+    if few >= FEWEST:
+        return ""
+    needed = FEWEST * max(len(passage.questions) for passage in passages)
+    return (
+        f"With {few} passages for a size and phrasing no difference can be significant: {FEWEST} are needed. "
+        f"Ask for at least --prompts {needed}."
+    )
 
 
 def plan_test(edge: Edge, prompts: int) -> dict[str, Any]:

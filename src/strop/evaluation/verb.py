@@ -108,6 +108,7 @@ def evaluate(
     lengths: Sequence[int] = Suite.lengths,
     windows: int = Suite.windows,
     prose: str | Path | None = None,
+    beyond: bool = False,
     seed: int = Suite.seed,
     runs: str | Path | None = "runs",
     name: str | None = None,
@@ -132,6 +133,7 @@ def evaluate(
         lengths: Tokens of prose.
         windows: Texts of prose of each length.
         prose: UTF-8 text to read. None: Python's own documentation.
+        beyond: Read prose of lengths beyond the positions that the model was built for, with a warning.
         seed: Seed of all randomness.
         runs: Folder in which measurements are kept, so that none is made twice. None: keep nothing.
         name: What to call the model. None: as it calls itself.
@@ -156,13 +158,13 @@ def evaluate(
         tuple(lengths), windows, seed, None if own is None else own.name, None if prose is None else str(prose),
     )  # fmt: skip
     suite = _leave_out_learned(suite, own, [one for one in edges if one is not None])
-    suite.passages(own)  # a wrong task or size is told before the model is opened
+    suite.checksum(own)  # a wrong task, size or prose is told before the model is opened
     from strop.pretrained.load import open_model
     from strop.tasks.answers import Reader
     from strop.tasks.prose import fit_lengths
 
     opened = open_model(model, tokenizer, name, progress)
-    suite = replace(suite, lengths=fit_lengths(suite.lengths, opened.model))
+    suite = replace(suite, lengths=fit_lengths(suite.lengths, opened.model, beyond))
     return _compare(opened.name, opened.model, Reader(opened.tokenizer), edges, suite, own, runs, progress)
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from strop._checks import require
 from strop._progress import show_progress
-from strop.errors import SourceError
-from strop.pretrained.sources import Note, find_model
+from strop.errors import SourceError, StropWarning
+from strop.pretrained.hub import is_cached_only
+from strop.pretrained.sources import Note, Source, check_name, find_model
 
 if TYPE_CHECKING:
     from torch import nn
@@ -45,6 +49,9 @@ class Pretrained:
     trust_remote_code: bool = False
     head: bool = True
     _opened: Opened | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
 
     def open(self, progress: bool | None = None) -> Opened:
         """Return the model in eval mode, its parameters frozen, and its tokeniser."""
@@ -103,29 +110,59 @@ def count_positions(model: nn.Module) -> int | None:
     return next((int(limit) for limit in found if limit), None)
 
 
+def go_beyond(lengths: Sequence[int], model: nn.Module) -> None:
+    """Warn that lengths are beyond the model's positions; raise where the model has a table of them, which ends."""
+    most, longest = count_positions(model), max(lengths)
+    if most is None or longest <= most:
+        return
+    tables = [name for name, part in model.named_modules() if _is_position_table(name, part, most)]
+    rule = f"lengths must be at most the model's {most} positions, whatever --beyond says"
+    require(not tables, rule, longest, f"It looks them up in a table, {', '.join(tables)}, which ends there")
+    words = (
+        f"{longest:,} tokens are beyond the {most:,} positions the model was built for: what it does there is a guess."
+    )
+    warnings.warn(words, StropWarning, stacklevel=4)
+
+
+def _is_position_table(name: str, part: nn.Module, most: int) -> bool:
+    rows = getattr(part, "num_embeddings", None)
+    return rows is not None and most <= rows <= most + 2 and ("pos" in name or name.endswith("wpe"))
+
+
 def _open(wanted: Pretrained, note: Note) -> Opened:
     source = find_model(wanted.name, note)
+    from_disk = source.local or is_cached_only(source.place)
     import torch  # seconds of imports: a wrong name is told before them
     import transformers
-    from safetensors import SafetensorError
 
     from strop.pretrained.convert import silence_transformers
 
     kind = transformers.AutoModelForCausalLM if wanted.head else transformers.AutoModel
-    place: Any = {"local_files_only": source.local, "trust_remote_code": wanted.trust_remote_code}
+    place: Any = {"local_files_only": from_disk, "trust_remote_code": wanted.trust_remote_code}
     with silence_transformers():
-        try:
+        with _explain("weights", "config.json and *.safetensors", source):
             model = kind.from_pretrained(source.place, dtype=getattr(torch, wanted.dtype), **place)
+        with _explain("tokeniser", "tokenizer.json and tokenizer_config.json", source):
             tokeniser = transformers.AutoTokenizer.from_pretrained(source.place, **place)
-        except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
-            raise SourceError(
-                f"{source.name} must be a model that transformers can open, got: {_first_line(error)}"
-            ) from error
     if wanted.name != source.place:  # a packaged model is called by its name, not by its folder in the cache
         model.config.name_or_path = source.name
     if source.bos:
         _begin_with_bos(tokeniser)
     return Opened(source.name, model.eval().requires_grad_(False), tokeniser)
+
+
+@contextmanager
+def _explain(part: str, files: str, source: Source) -> Iterator[None]:
+    """Turn whatever another library raises into an error that says which files it was about, and all it said."""
+    try:
+        yield
+    except ModuleNotFoundError:
+        raise  # told by its package's name
+    except Exception as error:
+        said = str(error).strip() or type(error).__name__
+        raise SourceError(
+            f"the {part} of {source.name} must open in transformers, got this from {files} in {source.place}:\n{said}"
+        ) from error
 
 
 def _begin_with_bos(tokeniser: Any) -> None:
@@ -137,7 +174,3 @@ def _begin_with_bos(tokeniser: Any) -> None:
         tokeniser.backend_tokenizer.post_processor = TemplateProcessing(
             single=f"{bos} $A", special_tokens=[(bos, tokeniser.bos_token_id)]
         )
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

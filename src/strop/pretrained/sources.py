@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from strop._checks import require, require_known
+from strop._checks import nearest_path, require, require_known
 from strop.errors import SourceError
 from strop.pretrained.convert import convert, sha256_of
 
@@ -74,23 +74,41 @@ def find_model(name: str, note: Note = lambda _: None) -> Source:
         >>> find_model("owner/name")
         Source(name='owner/name', place='owner/name', bos=False)
     """
+    check_name(name)
     if name in PACKAGES:
         return _packaged(name, note)
     folder = Path(name).expanduser()
-    if folder.is_dir():
-        return _folder(folder)
-    looks_like_a_path = name.startswith((".", "/", "~")) or name.count("/") > 1 or folder.exists()
-    require(not looks_like_a_path, "model must be an existing folder", repr(name), error=SourceError)
+    return _folder(folder) if folder.is_dir() else Source(name, name)
+
+
+def check_name(name: str) -> None:
+    """Raise SourceError, at once and with a remedy, for a name that can be no model's."""
+    folder = Path(name).expanduser()
+    if name in PACKAGES or folder.is_dir():
+        return
+    if _looks_like_a_path(name):
+        found, remedy = (f"the file {name}", _FOLDER) if folder.exists() else (repr(name), nearest_path(folder))
+        raise SourceError(f"model must be an existing folder, got {found}. {remedy}")
     if "/" not in name:
         try:
             require_known("model", name, PACKAGES)
         except ValueError as error:
             raise SourceError(f"{error} Or give a folder, or a hub name such as owner/name.") from None
-    return Source(name, name)
+
+
+def _looks_like_a_path(name: str) -> bool:
+    """Whether a name can be no hub's: it begins as a path does, goes deeper, ends as a file does, or is there."""
+    path = Path(name)
+    begins = name.startswith((".", "/", "~")) or "\\" in name
+    return begins or name.count("/") > 1 or name.endswith("/") or path.suffix in _FILES or path.exists()
+
+
+_FILES = (".gguf", ".safetensors", ".bin", ".pt", ".pth", ".json", ".zip")
+_FOLDER = "A model folder has config.json and weights in *.safetensors."
 
 
 def _folder(folder: Path) -> Source:
-    remedy = "A model folder has config.json and weights in *.safetensors"
+    remedy = _FOLDER.rstrip(".")
     require((folder / "config.json").is_file(), f"{folder} must hold config.json", "none", remedy, SourceError)
     weights = [*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin")]
     require(bool(weights), f"{folder} must hold weights", "none", remedy, SourceError)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from strop._checks import require
 from strop.patching.observe import Measurement, observed
-from strop.pretrained.load import count_positions
+from strop.pretrained.load import count_positions, go_beyond
 from strop.probing.bounds import bound_spread
 from strop.records import Record
 
@@ -23,10 +23,14 @@ def default_lengths(model: nn.Module) -> tuple[int, ...]:
     return found if len(found) > 1 else (most // 2, most)
 
 
-def check_lengths(model: nn.Module, lengths: Sequence[int]) -> tuple[int, ...]:
-    """Return sorted lengths that the model has positions for."""
-    most = count_positions(model)
-    require(most is None or max(lengths) <= most, f"lengths must be at most the model's {most} positions", max(lengths))
+def check_lengths(model: nn.Module, lengths: Sequence[int], beyond: bool = False) -> tuple[int, ...]:
+    """Return sorted lengths that the model has positions for; with `beyond`, warn of those that it has none for."""
+    most, remedy = count_positions(model), "beyond=True, or --beyond, goes further"
+    if beyond:
+        go_beyond(lengths, model)
+    else:
+        fits = most is None or max(lengths) <= most
+        require(fits, f"lengths must be at most the model's {most} positions", max(lengths), remedy)
     require(min(lengths) >= 8, "lengths must be at least 8", min(lengths), "Shorter contexts say nothing about growth")
     found = tuple(sorted(set(lengths)))
     require(len(found) > 1, "lengths must be two or more", found, "One length says nothing about growth")

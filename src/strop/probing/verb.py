@@ -101,6 +101,7 @@ def probe(
     *,
     text: str | Path | Text | None = None,
     samples: int = 1,
+    beyond: bool = False,
     device: str | None = None,
     runs: str | Path | None = "runs",
     name: str | None = None,
@@ -118,6 +119,7 @@ def probe(
         lengths: Context lengths in tokens. None: doublings up to 2,048, or to the positions the model has.
         text: UTF-8 text to read, a path or a `strop.pretrained.text.Text`. None: the source of Python's own library.
         samples: Places in the text to begin at.
+        beyond: Go beyond the positions that the model was built for, with a warning.
         device: Move the model there first. None: leave it where it is.
         runs: Folder in which records are kept, so that the same call goes on after an interruption. None: keep nothing.
         name: What to call the model. None: as it calls itself.
@@ -148,7 +150,7 @@ def probe(
 
     if device is not None:
         opened.model.to(device)
-    checked = check_lengths(opened.model, default_lengths(opened.model) if lengths is None else lengths)
+    checked = check_lengths(opened.model, default_lengths(opened.model) if lengths is None else lengths, beyond)
     inputs = model_inputs(opened.model, cut_lengths(opened.tokenizer, source, checked, samples))
     config = ProbeConfig(
         opened.name, checked, source.name, source.sha256, digest_weights(opened.model), samples, dtype_of(opened.model)
@@ -171,7 +173,7 @@ def _resume(model: nn.Module, inputs: Any, run: Run, config: ProbeConfig, advanc
     path = run.folder / "partial.jsonl"
     with run.claim():  # a second probe of the same waits, and finds everything done
         run.begin(config)
-        kept = records.read(path) if path.exists() else []
+        kept = run.records() if run.finished else records.read(path) if path.exists() else []
 
         def keep(n: int, rows: list[Record]) -> None:
             kept.extend(rows)
@@ -183,4 +185,5 @@ def _resume(model: nn.Module, inputs: Any, run: Run, config: ProbeConfig, advanc
         rows = measure_lengths(model, inputs, tuple(kept), keep)
         if not run.finished:  # what was measured before keeps its provenance
             run.finish(config, rows)
+            path.unlink(missing_ok=True)
     return rows

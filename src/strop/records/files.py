@@ -31,15 +31,21 @@ _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it replaces `path`, on any exception it is removed."""
+    """Yield a temporary path beside `path`; on success it replaces `path`, on any exception it is removed.
+
+    It is an empty file whose permissions are those of any new file, and they stay, whoever writes it.
+    """
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     with explain_failures(target):
         target.parent.mkdir(parents=True, exist_ok=True)
+        temporary.touch()
+        ordinary = temporary.stat().st_mode
     try:
         with explain_failures(target, unless_about_another=temporary):
             yield temporary
         with explain_failures(target):
+            temporary.chmod(ordinary)  # safetensors makes a file of its own that only its owner may read
             _flush(temporary)
             os.replace(temporary, target)
             _flush(target.parent)

@@ -1,5 +1,7 @@
 """Where records live: finished runs are never run again, unfinished ones never counted.
 
+    runs/index.jsonl                   a line for every finished run: when, which experiment, which folder
+    runs/latest                        a link to the folder of the run that finished last
     runs/<experiment>/                 report.html, leaderboards … of all its runs
     runs/<experiment>/<address>/       one run, named by the content address of its config
         config.json                    the config, canonical JSON
@@ -17,8 +19,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from strop.errors import DamagedFileError, RecordsError
@@ -67,6 +70,26 @@ class Run:
         }
         files.write_text(self.folder / "done.json", json.dumps(done, indent=1) + "\n")
         (self.folder / "failed.json").unlink(missing_ok=True)
+        self._enter_index()
+
+    def _enter_index(self) -> None:
+        root, place = self.folder.parent.parent, f"{self.folder.parent.name}/{self.folder.name}"
+        finished = datetime.now(UTC).isoformat(timespec="seconds")
+        files.append(
+            root / "index.jsonl", [{"finished": finished, "experiment": self.folder.parent.name, "run": place}]
+        )
+        with suppress(OSError):  # a convenience: some file systems have no links
+            link = root / f".latest.{self.folder.name}"
+            link.unlink(missing_ok=True)
+            link.symlink_to(place)
+            link.replace(root / "latest")
+
+    @contextmanager
+    def work_on(self, config: object) -> Iterator[None]:
+        """Hold the run against other processes, and begin it."""
+        with self.claim():
+            self.begin(config)
+            yield
 
     @contextmanager
     def claim(self, *, wait: bool = True) -> Iterator[bool]:

@@ -1,4 +1,4 @@
-"""One table for every place: the terminal (rich), HTML, Markdown and CSV.
+"""One table for every place: the terminal, HTML, Markdown and CSV.
 
 table = Table.of(records, [Column("rule"), Column("accuracy", "accuracy, %", percent)])
 table = pivot(records, rows="rule", columns="n", value="accuracy", cell=lambda v: mean_sd(v, scale=100))
@@ -8,23 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from strop.records import Record, Value
 from strop.report.format import MISSING, number
-
-if TYPE_CHECKING:
-    import rich.table
+from strop.report.layout import Grid, Style, choose_columns, lay_out, rank_evenly, wrap
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: the record's key, its heading, how a value is written, where it stands."""
+    """A column: the record's key, its heading, how a value is written, where it stands.
+
+    Where a screen is too narrow for all, columns of the highest `rank` are dropped first. None: its place in the table.
+    """
 
     key: str
     title: str | None = None
     format: Callable[[Any], str] = number
     align: Literal["left", "right"] | None = None
+    rank: float | None = None
 
     @property
     def heading(self) -> str:
@@ -63,14 +65,23 @@ class Table:
         return [column.align or _natural(row[i] for row in self.rows) for i, column in enumerate(self.columns)]
 
     def __repr__(self) -> str:
-        lines = [[column.heading for column in self.columns], *self.cells()]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(self.columns))]
-        sides = [str.rjust if align == "right" else str.ljust for align in self.aligns()]
-        rows = [
-            "  ".join(side(cell, width) for side, cell, width in zip(sides, line, widths, strict=True))
-            for line in lines
-        ]
-        return "\n".join(row.rstrip() for row in ([self.caption] if self.caption else []) + rows)
+        return self.text()
+
+    def text(self, width: int | None = None, style: Style | None = None) -> str:
+        """Return the table as text that fits a width; None is as wide as it needs to be. layout.py says how."""
+        grid = self._grid()
+        lines = [wrap(self.caption, width)] if self.caption else []
+        return "\n".join(lines + (lay_out(grid, width, style) if style else lay_out(grid, width)))
+
+    def dropped(self, width: int) -> list[str]:
+        """Return the headings of the columns for which this width has no room."""
+        kept = choose_columns(self._grid(), width)
+        return [column.heading for i, column in enumerate(self.columns) if i not in kept]
+
+    def _grid(self) -> Grid:
+        ranks = [i if column.rank is None else column.rank for i, column in enumerate(self.columns)]
+        right = [align == "right" for align in self.aligns()]
+        return Grid([column.heading for column in self.columns], self.cells(), right, ranks)
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
@@ -91,28 +102,11 @@ class Table:
         keys = [column.key for column in self.columns]
         return [{key: _value(cell) for key, cell in zip(keys, row, strict=True)} for row in self.rows]
 
-    def rich(self) -> rich.table.Table:
-        """Return the table for the terminal."""
-        from rich import box, table
-        from rich.text import Text
 
-        headed = any(column.heading for column in self.columns)
-        out = table.Table(
-            title=Text(self.caption) if self.caption else None,
-            box=box.SIMPLE_HEAD,
-            show_header=headed,
-            title_style="bold",
-            title_justify="left",
-        )
-        for column, align in zip(self.columns, self.aligns(), strict=True):
-            out.add_column(
-                Text(column.heading),
-                justify="right" if align == "right" else "left",
-                no_wrap=align == "right",
-            )
-        for i, row in enumerate(self.cells()):
-            out.add_row(*(Text(cell, style="bold green" if (i, j) in self.best else "") for j, cell in enumerate(row)))
-        return out
+def size_columns(sizes: Sequence[int]) -> list[Column]:
+    """Return a column for each size; on a narrow screen the largest and the smallest stay longest."""
+    ranks = rank_evenly(len(sizes))
+    return [Column(str(n), number(n), str, "right", rank) for n, rank in zip(sizes, ranks, strict=True)]
 
 
 def pivot(

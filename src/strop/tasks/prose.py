@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from strop._checks import require
 from strop.errors import ArgumentError, StropWarning
-from strop.pretrained.load import count_positions
+from strop.pretrained.load import count_positions, go_beyond
 from strop.records import read_utf8
 from strop.tasks.answers import Reader
 
@@ -47,12 +47,19 @@ def cut_windows(reader: Reader, text: str, length: int, count: int, apart: bool 
     return torch.tensor([reader.before + body[start : start + room] for start in starts])
 
 
-def fit_lengths(lengths: Sequence[int], model: nn.Module) -> tuple[int, ...]:
-    """Return the lengths that the model has positions for, or the most it has, and warn where that changes them."""
+def fit_lengths(lengths: Sequence[int], model: nn.Module, beyond: bool = False) -> tuple[int, ...]:
+    """Return the lengths that the model has positions for, or the most it has, and warn where that changes them.
+
+    With `beyond` they stay as they are, with a warning of another kind.
+    """
+    if beyond:
+        go_beyond(lengths, model)
+        return tuple(lengths)
     most = count_positions(model) or max(lengths)
     found = tuple(n for n in lengths if n <= most) or (most,)
     if found != tuple(lengths):
-        words = f"The model has {most:,} positions: prose is read at {', '.join(map(str, found))} tokens."
+        read = ", ".join(map(str, found))
+        words = f"The model has {most:,} positions: prose is read at {read} tokens. With --beyond it is read at all."
         warnings.warn(words, StropWarning, stacklevel=3)
     return found
 

@@ -72,7 +72,7 @@ class ArenaResult:
         return [*task_tables(self.board), self.leaderboard] if self.board.cells else []
 
     def report(self, path: str | Path | None = None) -> Path:
-        """Write the page, and beside it records.jsonl, records.csv, board.csv, board.md and the figures.
+        """Write the page, and beside it records.jsonl, board.csv, board.md and the figures.
 
         Args:
             path: where the page goes; by default arena/report.html in the folder of runs.
@@ -88,7 +88,6 @@ class ArenaResult:
         origin, table = provenance(), self.leaderboard
         about: Record = {"what": "provenance", **origin, "config": canonical(self.arena)}
         write(path.parent / "records.jsonl", [about, *self.records])
-        write_csv(path.parent / "records.csv", self.records)
         write_csv(path.parent / "board.csv", table.records())
         write_text(path.parent / "board.md", f"{table.caption}\n\n{table.markdown()}")
         drawn = draw_board(self.board) if self.records else {}

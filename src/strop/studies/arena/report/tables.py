@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from strop.report.format import fixed, mean_sd, number, p_value, percent
-from strop.report.tables import Column, Table
+from strop.report.format import fixed, mean_sd, p_value, percent
+from strop.report.tables import Column, Table, size_columns
 from strop.studies.arena.board import BASELINE, Board, Cell
 
 
@@ -40,10 +40,10 @@ def task_table(found: Board, task: str, split: str) -> Table:
         rows.append([entry, *at, cell.seeds, p_value(cell.p), verdict])
     columns = [
         Column("entry", "accuracy, %"),
-        *(Column(str(n), number(n), str, "right") for n in sizes),
+        *size_columns(sizes),
         Column("seeds"),
-        Column("p", "p, Holm", str, "right"),
-        Column("verdict", "against softmax"),
+        Column("p", "p, Holm", str, "right", rank=2.5),
+        Column("verdict", "against softmax", rank=1.5),
     ]
     return Table(columns, rows, task if split == "test" else f"{task}, {split}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from strop.report.format import fixed, mean_sd, p_value
-from strop.report.tables import Column, Table
+from strop.report.tables import Column, Table, size_columns
 from strop.studies.retrieval.jobs import VALIDATION_MULTIPLES
 from strop.studies.retrieval.report.claims import judge_claims
 from strop.studies.retrieval.report.groups import (
@@ -35,7 +35,7 @@ def accuracy_table(group: ModelGroup, *, spread: bool = True) -> Table:
     for a, b in (("adaptive", "softmax"), (RECOMMENDED, "adaptive")):
         tests = [paired_p(group.by_rule[a][n], group.by_rule[b][n]) for n in sizes]
         rows.append([f"p: {a} against {b}", *map(p_value, tests)])
-    columns = [Column("rule", "accuracy, %"), *(Column(str(n), f"{n:,}", str, "right") for n in sizes)]
+    columns = [Column("rule", "accuracy, %"), *size_columns(sizes)]
     return Table(columns, rows, f"{group.name}: {group.seeds} seeds")
 
 
@@ -90,7 +90,7 @@ def order_table(found: Sequence[ModelGroup]) -> Table:
                 *(mean_sd(g.by_rule["true maximum"][n], scale=100) for n in sizes),
             ]
         )
-    columns = [Column("models"), Column("what", "% of sets"), *(Column(str(n), f"{n:,}", str, "right") for n in sizes)]
+    columns = [Column("models"), Column("what", "% of sets"), *size_columns(sizes)]
     return Table(columns, rows, "The order of the logits, which no temperature changes")
 
 
