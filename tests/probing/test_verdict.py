@@ -22,7 +22,7 @@ def heads(**classes: int) -> list[Record]:
 @pytest.mark.parametrize(
     ("classes", "said"),
     [
-        ({"sharp": 8, "sink": 4}, "is no problem for tiny up to 1,024 tokens: none of the 8 heads that look far goes blunt."),
+        ({"sharp": 8, "sink": 4}, "is no problem for tiny up to 1,024 tokens: none of the 8 heads that look far"),
         ({"local": 3, "sink": 4}, "is no problem for tiny up to 1,024 tokens: no head looks far"),
         ({"sharp": 7, "dispersing": 2}, "is hardly a problem for tiny up to 1,024 tokens: 2 of the 9 heads"),
         ({"sharp": 6, "dispersing": 2, "local": 9}, "is a problem for tiny by 1,024 tokens: 2 of the 8 heads"),

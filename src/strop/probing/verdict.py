@@ -28,8 +28,8 @@ CONVENTION = (
 
 ON_SMOLLM2 = (
     "Which heads go blunt does not say which heads calibration changes. On SmolLM2 they are hardly the same: "
-    "Spearman's ρ between −slope and |log β| of the shipped recall edge is −0.003 over 270 heads, and 3 of the 25 blunt "
-    "heads are among the 25 most changed, where chance gives 2.3 (`python benchmarks/bluntness.py`)."
+    "Spearman's ρ between −slope and |log β| of the shipped recall edge is −0.003 over 270 heads, and 3 of the 25 "
+    "blunt heads are among the 25 most changed, where chance gives 2.3 (`python benchmarks/bluntness.py`)."
 )
 """Measured; benchmarks/results/bluntness.json holds the record."""
 
