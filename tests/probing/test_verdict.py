@@ -9,7 +9,7 @@ from pathlib import Path
 import families
 import pytest
 
-from strop.probing.verdict import ON_SMOLLM2, advise, write_verdict, writes_answers
+from strop.probing.verdict import ON_SMOLLM2, advise, judge_bluntness, writes_answers
 from strop.records import Record
 
 ROOT = Path(__file__).parents[2]
@@ -29,11 +29,11 @@ def heads(**classes: int) -> list[Record]:
     ],
 )  # fmt: skip
 def test_the_verdict_follows_the_heads_that_look_far(classes: dict[str, int], said: str) -> None:
-    assert said in write_verdict("tiny", heads(**classes))
+    assert said in judge_bluntness("tiny", heads(**classes))
 
 
 def test_one_length_gives_no_verdict() -> None:
-    assert "cannot be told" in write_verdict("tiny", [{**head, "slope": math.nan} for head in heads(sharp=2)])
+    assert "cannot be told" in judge_bluntness("tiny", [{**head, "slope": math.nan} for head in heads(sharp=2)])
 
 
 def test_the_next_command_is_one_that_works() -> None:

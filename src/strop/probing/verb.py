@@ -76,9 +76,9 @@ class ProbeResult:
     @property
     def verdict(self) -> str:
         """Whether bluntness is a problem for the model, in one sentence."""
-        from strop.probing.verdict import write_verdict
+        from strop.probing.verdict import judge_bluntness
 
-        return write_verdict(self.config.model, self.heads)
+        return judge_bluntness(self.config.model, self.heads)
 
     def table(self, count: int = 12) -> Table:
         """Return the heads that blunt fastest as a table."""

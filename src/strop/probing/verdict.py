@@ -34,7 +34,7 @@ ON_SMOLLM2 = (
 """Measured; benchmarks/results/bluntness.json holds the record."""
 
 
-def write_verdict(model: str, heads: Sequence[Record]) -> str:
+def judge_bluntness(model: str, heads: Sequence[Record]) -> str:
     """Say plainly whether bluntness is a problem for the model, as far as the heads can tell."""
     n = whole(heads[0]["n"])
     far = [head for head in heads if head["class"] in ("sharp", "dispersing")]
