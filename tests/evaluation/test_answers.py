@@ -4,7 +4,7 @@ import pytest
 import tiny
 import torch
 
-from strop.evaluation.answers import compare_answers, compare_prose, score_prose
+from strop.evaluation.answers import compare_answers, compare_overall, compare_prose, score_prose
 
 
 def test_gains_and_losses_are_counted():
@@ -21,6 +21,26 @@ def test_gains_and_losses_are_counted():
     row = compare_prose(8, [1.0, 2.0], [1.1, 2.3])
     assert row["change"] == pytest.approx(0.2)
     assert row["standard_error"] == pytest.approx(0.1)
+
+
+def test_phrasings_of_one_passage_count_once_when_all_is_taken_together():
+    rows = [
+        {
+            "task": "t",
+            "phrasing": phrasing,
+            "size": size,
+            "passage": passage,
+            "question": 0,
+            "exact": False,
+            "nats": 1.0,
+        }
+        for passage, (size, phrasing) in enumerate([(4, "a"), (4, "a"), (4, "b"), (4, "b"), (8, "a"), (8, "a")])
+    ]
+    found = compare_overall(rows, [{**row, "exact": True} for row in rows])
+    assert (found["prompts"], found["gains"], found["after"]) == (6, 6, 1.0)
+    assert found["passages"] == 4  # two of size 4 in both phrasings, two of size 8
+    assert found["p_mcnemar"] == pytest.approx(2 / 2**6)
+    assert found["p_passages"] == pytest.approx(2 / 2**4)
 
 
 def test_prose_loss_is_torchs_cross_entropy():

@@ -1,25 +1,25 @@
-"""The report of an edge: harm first, intervals, and nothing unescaped."""
+"""The report of an edge: the result first, intervals, every size drawn as measured, and nothing unescaped."""
 
-from strop.evaluation.report import make_comparison_page, tabulate_answers, tabulate_prose, write_verdict
+import re
+
+import pytest
+
+from strop.evaluation.drawings import draw_answers
+from strop.evaluation.report import make_comparison_page, tabulate_answers, tabulate_prose
 
 
-def row(size, before, after, p, phrasing="room", passages=6):
-    sides = {"before": before, "before_low": before - 0.05, "before_high": before + 0.05, "after": after}
-    more = {"after_low": after - 0.05, "after_high": after + 0.05, "nats_before": 1.0, "nats_after": 0.5}
-    tests = {"gains": 10, "losses": 2, "p_mcnemar": p, "p_passages": 2 * p}
+def row(size, before, after, p, phrasing="room", task="recall"):
     return {
-        "task": "recall",
-        "phrasing": phrasing,
-        "size": size,
-        "prompts": 20,
-        "passages": passages,
-        **sides,
-        **more,
-        **tests,
-    }
+        "task": task, "phrasing": phrasing, "size": size, "prompts": 20, "passages": 6,
+        "before": before, "before_low": before - 0.05, "before_high": before + 0.05,
+        "after": after, "after_low": after - 0.05, "after_high": after + 0.05, "nats_before": 1.0, "nats_after": 0.5,
+        "gains": 10, "losses": 2, "p_mcnemar": p, "p_passages": 2 * p,
+    }  # fmt: skip
 
 
 ANSWERS = [row(16, 0.5, 0.9, 1e-4), row(64, 0.1, 0.2, 0.04), row(16, 0.8, 0.4, 1e-3, "<b>price</b>")]
+OWN = row(0, 0.1, 0.7, 1e-4, "jsonl", "prompts.jsonl")
+OVERALL = {**row(None, 0.467, 0.5, 0.01), "prompts": 1060}
 PROSE = [
     {"tokens": 256, "windows": 4, "before": 2.9, "after": 2.904, "change": 0.004, "standard_error": 0.001},
     {"tokens": 1024, "windows": 1, "before": 2.5, "after": 2.49, "change": -0.01, "standard_error": None},
@@ -30,30 +30,53 @@ HEADS = [
 ]
 
 
-def test_harm_is_said_first_and_both_tests_must_agree():
-    said = write_verdict(ANSWERS, PROSE)
-    assert said.startswith("Significantly better on 1 of 3 groups of prompts. WORSE on recall “<b>price</b>” at 16.")
-    assert said.endswith("Prose: +0.0040 nats a token at worst.")
-    assert "Significantly worse on none." in write_verdict(ANSWERS[:2], PROSE)
+def page(answers=ANSWERS):
+    return make_comparison_page(OVERALL, answers, PROSE, HEADS, {"model": "<i>tiny</i>", "edge": "constant"})
 
 
-def test_too_few_passages_to_tell_are_said():
-    assert write_verdict([row(16, 0.5, 0.9, 0.03, passages=5)], PROSE).endswith("ask for more prompts.")
+def ticks(svg):
+    """The words under the panels, left to right."""
+    return re.findall(r"<text[^>]*text-anchor: middle[^>]*>([^<]*)</text>", svg)
 
 
 def test_tables_hold_intervals_and_changes():
     cells = tabulate_answers(ANSWERS).cells()[0]
+    assert cells[:2] == ["recall: room", "16"]
     assert "90.0 (85.0–95.0)" in cells
     assert "+10 −2" in cells
+    assert tabulate_answers([OWN]).cells()[0][:2] == ["prompts.jsonl", "–"]
     assert tabulate_prose(PROSE).cells()[1][-2:] == ["−0.0100", "–"]
 
 
-def test_the_page_escapes_what_it_shows():
-    made = make_comparison_page(
-        ANSWERS, PROSE, HEADS, {"before": 10.0, "after": 9.5}, {"model": "<i>tiny</i>", "edge": "constant"}
+def test_the_page_leads_with_the_result():
+    made = page()
+    assert made.lead.startswith(
+        "Exact answers of 1,060 prompts: 46.7 % (41.7–51.7) → 50.0 % (45.0–55.0), significantly"
     )
-    text = made.render()
+    assert made.facts[0] == ("46.7 → 50.0 %", "exact answers of 1,060 prompts, better")
+    assert not any("heads" in meaning for _, meaning in made.facts)
+
+
+def test_the_page_escapes_what_it_shows_and_says_no_speed():
+    text = page().render()
     assert "<i>tiny" not in text
     assert "<b>price" not in text
-    assert "of 2 heads were changed" in text
+    assert "The edge changes 1 of 2 heads." in text
     assert text.count("<svg") >= 2
+    assert "tokens a second" not in text
+
+
+def test_ticks_are_the_sizes_that_were_measured():
+    shown = ticks(draw_answers([row(size, 0.5, 0.9, 0.1) for size in (64, 4, 1024)]))
+    assert shown[:3] == ["4", "64", "1,024"]
+    assert "size" in shown
+
+
+@pytest.mark.parametrize(
+    ("answers", "wanted"), [([OWN], ["all prompts"]), ([OWN, {**OWN, "size": 8}], ["8", "no size"])]
+)
+def test_prompts_without_a_size_are_a_place_of_their_own(answers, wanted):
+    shown = ticks(draw_answers(answers))
+    assert shown[: len(wanted)] == wanted
+    assert "0" not in shown[: len(wanted)]
+    assert ("size" in shown) == (len(answers) > 1)

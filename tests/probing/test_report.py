@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import Visit
 
 from strop.probing.report import make_probe_page, pick_lines, tabulate_heads
 from strop.records import Record
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 EVIL = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
 KINDS = ("sharp", "dispersing", "local", "sink")
 
@@ -47,7 +45,8 @@ def heads() -> list[Record]:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
-    make_probe_page(heads(), records(), f"One sentence {EVIL}.", {"model": f"tiny {EVIL}"}).write(path)
+    said = (f"Verdict {EVIL}.", f"One sentence {EVIL}.", f"Advice {EVIL}:", f"strop calibrate {EVIL}")
+    make_probe_page(heads(), records(), said, {"model": f"tiny {EVIL}"}).write(path)
     return path
 
 
@@ -67,34 +66,6 @@ def test_three_striking_lines() -> None:
     assert lines[0] == "A sentence."
     assert "layer 2 head 3, slope −0.65" in lines[1]
     assert "layer 1 head 0 cannot put half its weight on one token beyond 100 tokens" in lines[2]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("needs a Chromium (Debian: apt-get install chromium)")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright (pip install playwright)")
-    with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-class Visit:
-    """A page in a browser, and all that it complained of or asked for."""
-
-    def __init__(self, browser: Any, report: Path, **settings: Any) -> None:
-        self.tab = browser.new_context(**settings).new_page()
-        self.said: list[str] = []
-        self.asked: list[str] = []
-        self.tab.on("console", lambda message: self.said.append(message.text))
-        self.tab.on("pageerror", lambda error: self.said.append(str(error)))
-        self.tab.on("dialog", lambda dialog: self.said.append(f"dialog {dialog.message}"))
-        self.tab.on("request", lambda request: self.asked.append(request.url))
-        self.tab.goto(report.as_uri())
-
-    def close(self) -> None:
-        self.tab.context.close()
 
 
 def test_map_click_keys_sort_and_filter(browser: Any, report: Path) -> None:

@@ -85,7 +85,7 @@ def show_comparison(gain: Comparison, out: Path | None, as_json: bool, **more: o
     assert gain.folder is not None
     report = gain.report(out or gain.folder / "report.html")
     if as_json:
-        found = {"answers": gain.answers, "prose": gain.prose, "speed": gain.speed, "verdict": gain.summary}
+        found = {"overall": gain.overall, "answers": gain.answers, "prose": gain.prose, "verdict": gain.summary}
         show_json({**found, "report": str(report), **more})
         return
     show(gain.table())

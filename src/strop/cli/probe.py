@@ -49,8 +49,10 @@ def command(
     records.write(found.folder / "heads.jsonl", found.heads)
     report = found.report(out or found.folder / "report.html")
     if as_json:
-        output.records_json(found.heads, sentence=found.summary, report=str(report), folder=str(found.folder))
+        said = {"verdict": found.verdict, "sentence": found.summary, "next": found.advice[1]}
+        output.records_json(found.heads, **said, report=str(report), folder=str(found.folder))
         return
     output.say(found.summary)
     output.show(found.table())
-    output.say(f"\nReport: {report}")
+    words, command = found.advice
+    output.say(f"\n{found.verdict} {words}\n\n    {command}\n\nReport: {report}")

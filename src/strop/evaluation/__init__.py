@@ -3,9 +3,11 @@
 verb.py      `evaluate`: a model and an edge → a Comparison, with tables and a report
 suite.py     which prompts, prose and lengths
 marks.py     one model's measurement of a suite, kept on disk
-answers.py   answers, prose and speed, one model at a time and side by side
+answers.py   answers and prose, one model at a time and side by side
 paired.py    intervals and paired tests
+verdict.py   what a comparison means, in words
 report.py    the page
+drawings.py  its figures
 """
 
 from __future__ import annotations

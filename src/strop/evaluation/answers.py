@@ -1,12 +1,11 @@
-"""What a language model gets right, before and after: answers to passages, prose at several lengths, speed.
+"""What a language model gets right, before and after: answers to passages, and prose at several lengths.
 
-`answer_passages` and `score_prose` measure one model as it stands; `compare_answers` and `compare_prose` put two
-measurements of the same prompts side by side. All is plain records.
+`answer_passages` and `score_prose` measure one model as it stands; `compare_answers`, `compare_overall` and
+`compare_prose` put two measurements of the same prompts side by side. All is plain records.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 
 from strop._checks import require
 from strop.evaluation.paired import mcnemar_p, sign_flip_p, wilson_interval
-from strop.records import Record, real, whole
+from strop.records import Record, Value, real, whole
 from strop.tasks.answers import Reader, answer_questions
 from strop.tasks.passages import Passage
 
@@ -40,12 +39,25 @@ def answer_passages(
 
 def compare_answers(before: Sequence[Record], after: Sequence[Record]) -> list[Record]:
     """Return a record for every task, phrasing and size: accuracies with intervals, likelihoods and p-values."""
-    same = [_place(row) for row in before] == [_place(row) for row in after]
-    require(same, "before and after must be of the same prompts", "others")
-    groups: dict[tuple[object, ...], list[tuple[Record, Record]]] = {}
-    for then, now in zip(before, after, strict=True):
-        groups.setdefault((then["task"], then["phrasing"], then["size"]), []).append((then, now))
-    return [_compare_group(key, pairs) for key, pairs in groups.items()]
+    return [
+        {"task": task, "phrasing": phrasing, "size": size}
+        | _compare(pairs, [whole(then["passage"]) for then, _ in pairs])
+        for (task, phrasing, size), pairs in _group(before, after).items()
+    ]
+
+
+def compare_overall(before: Sequence[Record], after: Sequence[Record]) -> Record:
+    """Return one record of all prompts together.
+
+    Every phrasing of a size asks the same things: its first passage and that of another phrasing count as one passage.
+    """
+    pairs, passages = [], []
+    for (_, _, size), group in _group(before, after).items():
+        places = {number: i for i, number in enumerate(dict.fromkeys(then["passage"] for then, _ in group))}
+        pairs += group
+        passages += [(size, places[then["passage"]]) for then, _ in group]
+    numbers = {passage: i for i, passage in enumerate(dict.fromkeys(passages))}
+    return _compare(pairs, [numbers[passage] for passage in passages])
 
 
 @torch.no_grad()
@@ -70,30 +82,28 @@ def compare_prose(length: int, before: Sequence[float], after: Sequence[float]) 
     }  # fmt: skip
 
 
-@torch.no_grad()
-def measure_speed(model: nn.Module, text: Tensor, tokens: int = 32) -> float:
-    """Return tokens a second of greedy generation after the beginning of a text [1, n], up to its length."""
-    generate: Any = model.generate
-    options = {"max_new_tokens": tokens, "min_new_tokens": tokens, "do_sample": False, "pad_token_id": 0}
-    prompt = text[:, : max(1, text.shape[1] - tokens)]
-    began = time.perf_counter()
-    generate(prompt, attention_mask=torch.ones_like(prompt), **options)
-    return tokens / (time.perf_counter() - began)
+def _group(before: Sequence[Record], after: Sequence[Record]) -> dict[tuple[Value, ...], list[tuple[Record, Record]]]:
+    """Pairs of the same prompt, by task, phrasing and size."""
+    same = [_place(row) for row in before] == [_place(row) for row in after]
+    require(same, "before and after must be of the same prompts", "others")
+    groups: dict[tuple[Value, ...], list[tuple[Record, Record]]] = {}
+    for then, now in zip(before, after, strict=True):
+        groups.setdefault((then["task"], then["phrasing"], then["size"]), []).append((then, now))
+    return groups
 
 
 def _place(row: Record) -> tuple[object, ...]:
     return tuple(row[key] for key in ("task", "phrasing", "size", "passage", "question"))
 
 
-def _compare_group(key: tuple[Any, ...], pairs: Sequence[tuple[Record, Record]]) -> Record:
+def _compare(pairs: Sequence[tuple[Record, Record]], passages: Sequence[int]) -> Record:
     then, now = ([bool(pair[side]["exact"]) for pair in pairs] for side in (0, 1))
     total = len(pairs)
     low, high = wilson_interval(sum(then), total)
     low_after, high_after = wilson_interval(sum(now), total)
     nats, nats_after = (sum(real(pair[side]["nats"]) for pair in pairs) / total for side in (0, 1))
-    passages = [whole(pair[0]["passage"]) for pair in pairs]
     return {
-        "task": key[0], "phrasing": key[1], "size": key[2], "prompts": total, "passages": len(set(passages)),
+        "prompts": total, "passages": len(set(passages)),
         "before": sum(then) / total, "before_low": low, "before_high": high,
         "after": sum(now) / total, "after_low": low_after, "after_high": high_after,
         "gains": sum(b and not a for a, b in zip(then, now, strict=True)),

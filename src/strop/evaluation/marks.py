@@ -16,8 +16,8 @@ from strop.evaluation.answers import (
     Tick,
     answer_passages,
     compare_answers,
+    compare_overall,
     compare_prose,
-    measure_speed,
     score_prose,
 )
 from strop.evaluation.suite import Suite
@@ -29,11 +29,10 @@ from strop.tasks.prose import cut_windows, read_prose
 
 @dataclass(frozen=True)
 class Marks:
-    """What one model did: a record per prompt, losses per length of prose, tokens a second."""
+    """What one model did: a record per prompt, losses per length of prose."""
 
     answers: list[Record]
     prose: dict[int, list[float]]
-    speed: float
 
 
 def mark_model(
@@ -44,8 +43,7 @@ def mark_model(
     texts = {n: cut_windows(reader, text, n, suite.windows, apart=True) for n in suite.lengths}
     name = suite.task if suite.data is None else Path(suite.data).name
     found = answer_passages(model, reader, suite.passages(prompts), name, tick)
-    losses = {n: score_prose(model, text) for n, text in texts.items()}
-    return Marks(found, losses, measure_speed(model, texts[min(suite.lengths)][:1]))
+    return Marks(found, {n: score_prose(model, text) for n, text in texts.items()})
 
 
 def mark_once(run: Run, config: object, mark: Callable[[], Marks]) -> Marks:
@@ -58,14 +56,15 @@ def mark_once(run: Run, config: object, mark: Callable[[], Marks]) -> Marks:
         found = mark()
         rows: list[Record] = [{"kind": "answer", **row} for row in found.answers]
         rows += [{"kind": "prose", "tokens": n, "loss": loss} for n, losses in found.prose.items() for loss in losses]
-        run.finish(config, [*rows, {"kind": "speed", "tokens_a_second": found.speed}])
+        run.finish(config, rows)
     return found
 
 
 def compare_marks(before: Marks, after: Marks) -> tuple[list[Record], list[Record], Record]:
-    """Put two measurements of one suite side by side: answers by group, prose by length, speed."""
+    """Put two measurements of one suite side by side: answers by group, prose by length, all answers together."""
     prose = [compare_prose(n, losses, after.prose[n]) for n, losses in before.prose.items()]
-    return compare_answers(before.answers, after.answers), prose, {"before": before.speed, "after": after.speed}
+    given = before.answers, after.answers
+    return compare_answers(*given), prose, compare_overall(*given)
 
 
 def _read_marks(rows: Sequence[Record]) -> Marks:
@@ -74,5 +73,4 @@ def _read_marks(rows: Sequence[Record]) -> Marks:
     for row in rows:
         if row["kind"] == "prose":
             losses.setdefault(whole(row["tokens"]), []).append(real(row["loss"]))
-    speeds = [real(row["tokens_a_second"]) for row in rows if row["kind"] == "speed"]
-    return Marks(answers, losses, speeds[0])
+    return Marks(answers, losses)

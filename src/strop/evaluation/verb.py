@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,14 +39,14 @@ class Comparison:
         suite: Which prompts, prose and lengths.
         answers: A record for each task, phrasing and size: accuracies with intervals, likelihoods, p-values.
         prose: A record for each length of prose: losses, their change and its standard error.
-        speed: Tokens a second of greedy generation, before and after.
+        overall: The same as in `answers`, of all prompts together.
         folder: Where the measurement with the edge is kept; None where nothing is kept.
 
     Examples:
         >>> import strop
         >>> gain = strop.evaluate(model, tokenizer, edge, sizes=(2,), prompts=2, lengths=(32,), windows=2, runs=None)
         >>> gain.summary
-        'Significantly better on 0 of 5 groups of prompts. Significantly worse on none. ...'
+        'Exact answers of 10 prompts: 0.0 % (0.0–27.8) → 0.0 % (0.0–27.8), not told apart ...'
     """
 
     model: str
@@ -54,7 +54,7 @@ class Comparison:
     suite: Suite
     answers: list[Record]
     prose: list[Record]
-    speed: Record = field(default_factory=dict)
+    overall: Record
     folder: Path | None = None
 
     def __repr__(self) -> str:
@@ -62,10 +62,10 @@ class Comparison:
 
     @property
     def summary(self) -> str:
-        """What the edge gained and cost, worse sizes first of all."""
-        from strop.evaluation.report import write_verdict
+        """What the edge gained and cost: all answers together, the groups that differ, prose."""
+        from strop.evaluation.verdict import write_verdict
 
-        return write_verdict(self.answers, self.prose)
+        return write_verdict(self.overall, self.answers, self.prose)
 
     def table(self) -> Table:
         """Return accuracy before and after, for every task, phrasing and size."""
@@ -86,7 +86,7 @@ class Comparison:
         unused = () if self.suite.data is None else OF_BUILT_IN
         given = {key: value for key, value in vars(self.suite).items() if value not in (None, ()) and key not in unused}
         settings: Record = {"model": self.model, "edge": self.edge.kind, **{k: str(v) for k, v in given.items()}}
-        return make_comparison_page(self.answers, self.prose, self.edge.heads(), self.speed, settings)
+        return make_comparison_page(self.overall, self.answers, self.prose, self.edge.heads(), settings)
 
     def report(self, path: str | Path) -> Path:
         """Write the report, one HTML file that needs no network, and return where it is."""

@@ -3,6 +3,7 @@
 verb.py      `probe`: texts of growing length, every head measured; a result with records, summary and report
 summary.py   slopes, horizons, classes, the sentence
 bounds.py    Proposition 3.1 on a head's weights
+verdict.py   is bluntness a problem, and what to do next
 report.py    the page
 """
 

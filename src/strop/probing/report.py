@@ -13,6 +13,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from strop.probing.verdict import CONVENTION, ON_SMOLLM2
 from strop.records import Record, provenance, real, whole
 from strop.report.format import MISSING, number, percent
 from strop.report.page import Page
@@ -40,8 +41,10 @@ visible. Weights are those of softmax, whatever rule the model runs with.
 **Slope** says how the largest weight changes as the context grows: 0 means that it stays, −1 that it falls as
 1/n, which is what Lemma 2.1 of arXiv 2410.01104 says must happen in the end to logits of bounded spread.
 **Horizon** is the context length beyond which the head cannot put half its weight on any token, however it
-tries, as long as its logits are no further apart than its spread δ: n = 1 + exp δ. The bound from the weight
-matrices (Proposition 3.1) holds for every text, and is far looser.
+tries, as long as its logits are no further apart than its spread δ: n = 1 + exp δ, with δ the mean over rows.
+**Horizon, widest row** takes the largest δ of any row instead: how far the head could reach at its best moment. A
+head within its horizon can be sharp, which does not mean that it is. The bound from the weight matrices
+(Proposition 3.1) holds for every text, and is far looser.
 
 Classes, at the longest length and in this order: **sink**, half or more of the weight on the first token;
 **local**, half or more on the last 16 tokens, or a window that hides the rest; **dispersing**, a slope of −0.25
@@ -49,11 +52,17 @@ or steeper, so that doubling the context costs at least 16 % of the top weight; 
 """
 
 
-def make_probe_page(heads: Sequence[Record], records: Sequence[Record], sentence: str, settings: Record) -> Page:
-    """Return the report of one probe; `settings` says of which model, text and lengths."""
-    made = Page(f"How sharp is {settings['model']}?", lead=sentence, kicker="strop probe")
+def make_probe_page(
+    heads: Sequence[Record], records: Sequence[Record], said: tuple[str, str, str, str], settings: Record
+) -> Page:
+    """Return the report of one probe.
+
+    `said` is the verdict, the sentence, what to do next and its command; `settings` is which model, text and lengths.
+    """
+    made = Page(f"How sharp is {settings['model']}?", lead=said[0], kicker="strop probe")
     made.provenance = {**settings, **provenance()}
     _facts(made, heads)
+    _verdict(made, *said)
     _map(made, heads)
     _all(made, heads)
     reading = made.section("How to read this")
@@ -99,6 +108,14 @@ def tabulate_heads(heads: Sequence[Record]) -> Table:
         Column("blunt_from", "below ½ from n", align="right"),
     ]
     return Table.of(rows, columns)
+
+
+def _verdict(made: Page, verdict: str, sentence: str, advice: str, command: str) -> None:
+    section = made.section("Is bluntness a problem?")
+    section.note(verdict)
+    section.text(f"{sentence}\n\n{CONVENTION}\n\n{ON_SMOLLM2}")
+    section.text(f"Next. {advice}")
+    section.code(command)
 
 
 def _facts(made: Page, heads: Sequence[Record]) -> None:

@@ -51,7 +51,8 @@ class ProbeResult:
         config: Which model, text and lengths.
         records: A record for each length, layer and head.
         heads: A record for each head: its class, slope, horizon and numbers at the longest length.
-        summary: One sentence that says what it means for the model.
+        summary: One sentence that says how many heads go blunt.
+        advice: What to do next, and the command for it.
         folder: Where the records are kept; None where nothing is kept.
 
     Examples:
@@ -65,11 +66,19 @@ class ProbeResult:
     records: list[Record]
     heads: list[Record]
     summary: str
+    advice: tuple[str, str]
     folder: Path | None = None
 
     def __repr__(self) -> str:
         lengths = ", ".join(f"{n:,}" for n in self.config.lengths)
         return f"<ProbeResult of {self.config.model} at {lengths} tokens: {self.summary}>"
+
+    @property
+    def verdict(self) -> str:
+        """Whether bluntness is a problem for the model, in one sentence."""
+        from strop.probing.verdict import judge_bluntness
+
+        return judge_bluntness(self.config.model, self.heads)
 
     def table(self, count: int = 12) -> Table:
         """Return the heads that blunt fastest as a table."""
@@ -86,7 +95,7 @@ class ProbeResult:
         shown: Record = {name: str(value) for name, value in vars(self.config).items() if name != "lengths"}
         lengths = ", ".join(str(n) for n in self.config.lengths)
         settings = {"model": shown.pop("model"), "lengths": lengths, **shown}
-        return make_probe_page(self.heads, self.records, self.summary, settings)
+        return make_probe_page(self.heads, self.records, (self.verdict, self.summary, *self.advice), settings)
 
     def report(self, path: str | Path) -> Path:
         """Write the report, one HTML file that needs no network, and return where it is."""
@@ -127,7 +136,7 @@ def probe(
         partial: Accept a model of which not all attention is reached (`strop.coverage`), with a warning.
 
     Returns:
-        The result, with `.summary`, `.heads`, `.records`, `.table()` and `.report(path)`.
+        The result, with `.verdict`, `.summary`, `.heads`, `.records`, `.table()` and `.report(path)`.
 
     Examples:
         >>> import strop
@@ -147,6 +156,7 @@ def probe(
     check_reached(opened.model, partial)
     from strop.probing.measurement import check_lengths, default_lengths, measure_lengths, model_inputs
     from strop.probing.summary import summarise, write_sentence
+    from strop.probing.verdict import advise, writes_answers
 
     if device is not None:
         opened.model.to(device)
@@ -162,7 +172,9 @@ def probe(
             run = Run.of(config, "probe", root=runs)
             folder, rows = run.folder, _resume(opened.model, inputs, run, config, bar.advance)
     heads = summarise(rows)
-    return ProbeResult(config, rows, heads, write_sentence(opened.name, heads), folder)
+    given = model if isinstance(model, str) else getattr(model, "name", None) if tokenizer is None else None
+    advice = advise(given, writes_answers(opened.model))
+    return ProbeResult(config, rows, heads, write_sentence(opened.name, heads), advice, folder)
 
 
 def _resume(model: nn.Module, inputs: Any, run: Run, config: ProbeConfig, advance: Any) -> list[Record]:

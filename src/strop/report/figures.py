@@ -45,6 +45,7 @@ SERIES = {
     "series-8": ("#50565e", "#c3c9d0"),  # grey
 }
 PIXELS = 110  # of a page for an inch of a figure: its 9-point text is then as large as a caption
+LEAST = 0.7  # of that size, on a phone: a smaller figure could not be read, a larger one scrolls
 SEQUENTIAL = "cividis"  # uniform, and the same to colour-blind readers
 DIVERGING = "RdBu_r"
 
@@ -96,7 +97,8 @@ def svg(figure: Figure) -> str:
     with style():
         figure.savefig(text, format="svg", dpi=200, transparent=True)
     width = round(figure.get_figwidth() * PIXELS)
-    return _inline(text.getvalue()).replace("<svg", f'<svg style="max-width: {width}px"', 1)
+    size = f"max-width: {width}px; min-width: {round(LEAST * width)}px"
+    return _inline(text.getvalue()).replace("<svg", f'<svg style="{size}"', 1)
 
 
 def png(figure: Figure, path: str | os.PathLike[str], dpi: int = 160) -> None:

@@ -8,7 +8,8 @@ from markupsafe import Markup, escape
 
 from strop.report.tables import Table
 
-DENSE = 9  # a table with more columns is set smaller and may use the page's margin
+DENSE = 9  # a table with more columns is set smaller
+WORDY = 16  # a first column with a longer cell may break its lines: it stays in sight and must leave room for others
 
 
 def paragraphs(text: str) -> Markup:
@@ -47,13 +48,18 @@ def table(content: Table, name: str, *, sortable: bool = False) -> Markup:
 
 def _table_attributes(content: Table, name: str, sortable: bool) -> Markup:
     label = Markup(' aria-labelledby="{}-caption"').format(name) if content.caption else Markup("")
-    return Markup(' id="{}"{}{}').format(name, label, Markup(" data-sortable") if sortable else "")
+    wordy = any(len(row[0]) > WORDY for row in content.cells())
+    kind = _class("wordy" if wordy else "")
+    return Markup(' id="{}"{}{}{}').format(name, kind, label, Markup(" data-sortable") if sortable else "")
 
 
 def _cell(content: Table, row: int, column: int, align: str, text: str) -> Markup:
     value = content.rows[row][column]
     raw = "" if isinstance(value, str) else Markup(' data-value="{}"').format("" if value is None else value)
-    return Markup("<td{}{}>{}</td>").format(_class(align, "best" if (row, column) in content.best else ""), raw, text)
+    kind = _class(align, "best" if (row, column) in content.best else "")
+    mean, sign, deviation = text.partition(" ± ")
+    beside = Markup("<small>{}{}</small>").format(sign, deviation) if sign else ""
+    return Markup("<td{}{}>{}{}</td>").format(kind, raw, mean, beside)
 
 
 def _class(*names: str) -> Markup:

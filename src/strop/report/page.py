@@ -59,12 +59,11 @@ class Section:
         """Add preformatted text, a command for one."""
         self.parts.append(Markup("<pre><code>{}</code></pre>").format(text))
 
-    def figure(self, svg: str, caption: str = "", *, alt: str, narrow: bool = False) -> None:
+    def figure(self, svg: str, caption: str = "", *, alt: str) -> None:
         """Add a figure from figures.svg; `alt` says in words what it shows."""
         drawn = Markup(svg.replace("<svg", Markup('<svg role="img" aria-label="{}"').format(alt), 1))
-        kind = Markup(' class="narrow"') if narrow else ""
         below = Markup("<figcaption>{}</figcaption>").format(markup.line(caption)) if caption else ""
-        self.parts.append(Markup('<figure{}><div class="sheet">{}</div>{}</figure>').format(kind, drawn, below))
+        self.parts.append(Markup('<figure><div class="sheet">{}</div>{}</figure>').format(drawn, below))
 
     def table(self, table: Table, *, sortable: bool = False, filterable: bool = False) -> None:
         """Add a table; the reader may sort it by any column and filter its rows by words."""
