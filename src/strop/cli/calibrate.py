@@ -13,7 +13,7 @@ from strop.calibration import calibrate
 from strop.cli import options, output
 from strop.cli.group import keep
 
-OF_DESCENT = ("steps", "every", "rate", "budget", "guard", "harm", "guard_leads", "recompute", "sparsity")
+OF_DESCENT = ("steps", "every", "rate", "budget", "guard", "harm", "guard_leads", "recompute", "sparsity", "rank")
 
 
 @click.command(
@@ -21,6 +21,7 @@ OF_DESCENT = ("steps", "every", "rate", "budget", "guard", "harm", "guard_leads"
         "strop calibrate smollm2                                      # a β and an output scale per head, on recall",
         "strop calibrate smollm2 --form log-n --task passkey --sizes 8,40 --out passkey.safetensors",
         "strop calibrate smollm2 --no-outputs                         # temperatures alone",
+        "strop calibrate smollm2 --form query --rank 4               # a low-rank edit of the query",
         "strop calibrate smollm2 --form none                          # SEAL's output scales alone",
         "strop calibrate smollm2 --form hold                          # from statistics alone, no gradients",
         "strop calibrate smollm2 --task text                          # from text alone, no answers",
@@ -32,8 +33,9 @@ OF_DESCENT = ("steps", "every", "rate", "budget", "guard", "harm", "guard_leads"
 @options.of(calibrate, "task", words={"task": "recall, maximum, passkey, variables, counting, jsonl, text."})
 @click.option("--data", type=click.Path(path_type=Path), help="Your own prompts: JSONL, {prompt, answer} a line.")
 @options.of(
-    calibrate, "form", "outputs", "sizes", "phrasings", "trusted", "steps", "every", "rate", "budget", "guard", "harm",
-    "guard_leads", "recompute", "sparsity", "windows", "lengths", "prose", "seed", "runs", trusted=16, lengths=8,
+    calibrate, "form", "rank", "outputs", "sizes", "phrasings", "trusted", "steps", "every", "rate", "budget", "guard",
+    "harm", "guard_leads", "recompute", "sparsity", "windows", "lengths", "prose", "seed", "runs",
+    trusted=16, lengths=8,
 )  # fmt: skip
 @click.option(
     "--test-prompts", type=click.IntRange(min=0), default=48, show_default=True, help="Prompts a size; 0: no test."

@@ -10,11 +10,13 @@ of another family needs one more entry here and nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from strop._checks import require
 
@@ -41,12 +43,28 @@ class Projection(NamedTuple):
         return None if self.layer.bias is None else self.layer.bias[self.rows].unflatten(0, (heads, -1))
 
     def scale(self, factors: Tensor) -> None:
-        """Multiply what each head gets by its factor [heads], in place."""
-        each = factors.repeat_interleave(len(self.rows) // len(factors)).to(self.layer.weight)
-        at = (slice(None), self.rows) if self.transposed else (self.rows,)
-        self.layer.weight[at] = self.layer.weight[at] * (each if self.transposed else each[:, None])
+        """Multiply what the heads get by their factors [heads, d] or [heads, 1], in place."""
+        each = factors.expand(-1, len(self.rows) // len(factors)).flatten().to(self.layer.weight)
+        whole = self.layer.weight.T if self.transposed else self.layer.weight
+        whole[self.rows] = whole[self.rows] * each[:, None]
         if self.layer.bias is not None:
             self.layer.bias[self.rows] = self.layer.bias[self.rows] * each
+
+    def add(self, change: Tensor) -> None:
+        """Add to the weight [heads·d, d_in], in place."""
+        whole = self.layer.weight.T if self.transposed else self.layer.weight
+        whole[self.rows] = whole[self.rows] + change.to(whole)
+
+    def hook(self, change: Callable[[Tensor, Tensor], Tensor]) -> RemovableHandle:
+        """Let `change` answer for the projection: of the layer's input and of what it gives [*batch, heads·d]."""
+
+        def answer(_: nn.Module, given: tuple[Tensor, ...], out: Tensor) -> Tensor:
+            whole = len(self.rows) == out.shape[-1]
+            own = change(given[0], out if whole else out[..., self.rows])
+            return own if whole else out.index_copy(-1, self.rows.to(out.device), own)
+
+        handle: RemovableHandle = self.layer.register_forward_hook(answer)
+        return handle
 
 
 class AttentionLayout(NamedTuple):
@@ -59,6 +77,12 @@ class AttentionLayout(NamedTuple):
     value: Projection | None
     query_norm: nn.Module | None
     key_norm: nn.Module | None
+
+    @property
+    def query_weight(self) -> Tensor | None:
+        """The weight of the query norm: [d], which the heads share, or a number for every dimension of every head."""
+        weight: Tensor | None = getattr(self.query_norm, "weight", None)
+        return weight
 
 
 class Family(Protocol):
