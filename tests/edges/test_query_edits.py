@@ -3,6 +3,7 @@
 import pytest
 import tiny
 import torch
+from transformers.models.cohere.modeling_cohere import CohereAttention, CohereConfig
 
 from edges.test_edge import edge, logits, start
 from strop.edges import Edge
@@ -18,7 +19,7 @@ def test_pairs_are_those_that_the_model_rotates_together():
     assert find_pairs(attention, 8).tolist() == [0, 1, 2, 3, 0, 1, 2, 3]  # Llama rotates i with i + d/2
     neox = tiny.model("gpt_neox", rotary_pct=0.5).gpt_neox.layers[0].attention
     assert find_pairs(neox, 8).tolist() == [0, 1, 0, 1, 2, 3, 4, 5]  # half of the dimensions are not rotated
-    cohere = tiny.model("cohere").model.layers[0].self_attn
+    cohere = CohereAttention(CohereConfig(hidden_size=32, num_attention_heads=4), 0)
     assert find_pairs(cohere, 8).tolist() == [0, 0, 1, 1, 2, 2, 3, 3]  # neighbours
     assert find_pairs(tiny.model("gpt2").transformer.h[0].attn, 8).tolist() == list(range(8))  # no rotation
 
