@@ -12,7 +12,8 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from strop.calibration import Edge
+from strop.edges import Edge
+from strop.edges.temperatures import Constant
 from strop.patching.identity import heads_of
 from strop.tasks.answers import Reader
 
@@ -55,5 +56,5 @@ def save(folder: Path) -> Path:
 def edge() -> Edge:
     """An edge for the tiny model that sharpens every head a little."""
     made = model()
-    numbers = {name: torch.full((heads, 1), 0.1) for name, heads in heads_of(made).items()}
-    return Edge.of(made, "constant", numbers, {})
+    rules = {name: Constant(torch.full((heads, 1), 0.1)) for name, heads in heads_of(made).items()}
+    return Edge.of(made, {"constant": rules})

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from strop import errors as errors
     from strop import normalisers as normalisers
     from strop import sharpness as sharpness
-    from strop.calibration import Edge as Edge
     from strop.calibration import calibrate as calibrate
+    from strop.edges import Edge as Edge
     from strop.errors import StropError as StropError
     from strop.evaluation import evaluate as evaluate
     from strop.kernels import attention as attention
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from strop.sharpness import horizon as horizon
 
 _HOMES = {
-    "Edge": "strop.calibration",
+    "Edge": "strop.edges",
     "RowStats": "strop.sharpness",
     "StropError": "strop.errors",
     "attention": "strop.kernels",

@@ -8,7 +8,8 @@ import tiny
 import torch
 
 from strop import sharpened
-from strop.calibration.edge import Edge
+from strop.edges.edge import Edge
+from strop.edges.temperatures import Constant
 from strop.tasks.answers import answer_questions
 from strop.tasks.passages import Passage
 
@@ -41,8 +42,8 @@ def test_the_harness_sees_the_sharpened_model(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
     model, harness = tiny.model(), example()
-    numbers = {name: torch.full((4, 1), 1.5) for name in (f"model.layers.{i}.self_attn" for i in range(2))}
-    edge = Edge.of(model, "constant", numbers, {})
+    rules = {f"model.layers.{i}.self_attn": Constant(torch.full((4, 1), 1.5)) for i in range(2)}
+    edge = Edge.of(model, {"constant": rules})
     task = harness.recall_task(size=4, prompts=24)
     before = harness.accuracy(model, tiny.tokeniser(), task)
     assert before == pytest.approx(own_accuracy(model, task))

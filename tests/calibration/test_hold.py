@@ -30,8 +30,8 @@ def test_held_entropies_return_to_the_trusted_ones_in_the_first_layer():
     name = "model.layers.0.self_attn"
     target = measure_entropies(model, texts[32])[name][GRID.index(1.0)]
     plain = measure_entropies(model, texts[256])[name][GRID.index(1.0)]
-    beta = edge.normalisers()[name].at(256, 0.0)
-    rule = {name: edge.normalisers()[name]}
+    beta = edge.parts["hold"][name].at(256, 0.0)
+    rule = {name: edge.parts["hold"][name]}
     with sharpened(model, rule):
         model(texts[256])
     curve = measure_entropies(model, texts[256])[name]

@@ -16,8 +16,8 @@ from click.testing import CliRunner
 from safetensors.torch import save_file
 
 from strop.calibration import Edge
-from strop.calibration.edge_file import KEY
 from strop.cli import extras, group
+from strop.edges.edge_file import KEY
 from strop.patching.identity import heads_of
 
 TINY = "models/tiny"

@@ -7,9 +7,10 @@ import tiny
 import torch
 from click.testing import CliRunner
 
-from strop.calibration import Edge
 from strop.calibration.descent import _Descent
 from strop.cli.group import strop
+from strop.edges import Edge
+from strop.edges.temperatures import Constant
 from strop.patching.identity import heads_of
 
 
@@ -174,7 +175,8 @@ def test_text_alone_is_enough(folder: Path, tmp_path: Path, words):
 
 def test_bad_input_is_one_line(folder: Path, tmp_path: Path):
     heads, edge = heads_of(tiny.model()), tmp_path / "edge.safetensors"
-    Edge.of(tiny.model(), "constant", {name: torch.zeros(count, 1) for name, count in heads.items()}, {}).save(edge)
+    rules = {name: Constant(torch.zeros(count, 1)) for name, count in heads.items()}
+    Edge.of(tiny.model(), {"constant": rules}).save(edge)
     for words, message in (
         (("calibrate", folder, "--task", "recal"), "Did you mean 'recall'"),
         (("calibrate", folder, "--lengths", "64,64"), "lengths must not repeat"),

@@ -10,6 +10,7 @@ import tiny
 import torch
 
 import strop
+from strop.edges.temperatures import Constant
 from strop.errors import ArgumentError, EdgeError, SourceError, StropWarning
 from strop.evaluation import Comparison, marks
 from strop.evaluation.marks import compare_marks, mark_model
@@ -23,7 +24,7 @@ PAIRS = [(f"The code of {i} is", str(i)) for i in range(10)]
 def edge(model: torch.nn.Module, strength: float = 0.8, **recipe: object) -> strop.Edge:
     """An edge that softens every head; with a recipe, one that was calibrated by it."""
     numbers = {name: torch.full((heads, 1), -strength) for name, heads in heads_of(model).items()}
-    made = strop.Edge.of(model, "constant", numbers, {})
+    made = strop.Edge.of(model, {"constant": {name: Constant(rows) for name, rows in numbers.items()}})
     return replace(made, made={"recipe": {"data": None, "seed": 0} | recipe}) if recipe else made
 
 

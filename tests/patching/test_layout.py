@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from strop.calibration.forms import Constant
+from strop.edges.temperatures import Constant
 from strop.kernels import Request
 from strop.patching import sharpened
 from strop.patching.frames import Frame
@@ -108,17 +108,17 @@ def test_scaling_a_query_by_its_layout_is_scaling_beta(family: str) -> None:
     draw = torch.Generator().manual_seed(5)
     logs = {name: 0.5 * torch.randn(heads, 1, generator=draw) for name, heads in heads_of(model).items()}
     plain = model(**given).logits
-    with sharpened(model, {name: Constant(len(log), log) for name, log in logs.items()}):
+    with sharpened(model, {name: Constant(log) for name, log in logs.items()}):
         wanted = model(**given).logits
     before = {name: value.clone() for name, value in model.state_dict().items()}
     for name, layout in layouts(model).items():
         assert layout.query is not None
-        layout.query.scale(logs[name][:, 0].exp())
+        layout.query.scale(logs[name].exp())
     torch.testing.assert_close(model(**given).logits, wanted, rtol=1e-4, atol=1e-4)
     assert (wanted - plain).abs().max() > 1e-2
     for name, layout in layouts(model).items():
         assert layout.query is not None
-        layout.query.scale((-logs[name][:, 0]).exp())
+        layout.query.scale((-logs[name]).exp())
     for name, value in model.state_dict().items():
         torch.testing.assert_close(value, before[name], rtol=1e-6, atol=1e-6)
 
@@ -134,7 +134,7 @@ def test_scaling_one_head_of_a_fused_layer_touches_its_rows_alone(family: str) -
     assert len(before) == 3
     before = [(weight, None if bias is None else bias.clone()) for weight, bias in before]
     assert layout.query is not None
-    layout.query.scale(torch.tensor([1.0, 2.0, 1.0, 1.0]))
+    layout.query.scale(torch.tensor([[1.0], [2.0], [1.0], [1.0]]))
     before[0][0][1] *= 2
     if before[0][1] is not None:
         before[0][1][1] *= 2

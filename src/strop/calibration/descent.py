@@ -22,11 +22,11 @@ import torch
 from torch import Tensor, nn
 
 from strop._checks import require
-from strop.calibration.edge import Edge
 from strop.calibration.numbers import Numbers, Progress, load_state, save_state
 from strop.calibration.objective import Batch, Drift, Group, Guard, Seen
 from strop.calibration.optimiser import NaturalDescent
 from strop.calibration.settings import Settings
+from strop.edges.edge import Edge
 
 Tick = Callable[[Progress], None]
 
@@ -110,10 +110,15 @@ class Candidate(NamedTuple):
 class _Descent:
     def __init__(self, model: nn.Module, learned: Goals, validated: Goals, settings: Settings) -> None:
         self.model, self.learned, self.validated, self.settings = model, learned, validated, settings
-        self.numbers = Numbers(model, settings.form, settings.outputs)
+        self.numbers = Numbers(model, settings.form, settings.outputs, settings.rank)
         self.optimiser = NaturalDescent(list(self.numbers.parameters()))
         self.progress = Progress()
         self.best: list[Tensor] = self.numbers.state()
+
+    @property
+    def _radius(self) -> float:
+        """How far the budget reaches, in the optimiser's unit of length."""
+        return math.sqrt(2.0 * self.settings.budget)
 
     def run(self, tick: Tick, resume: Path | None, seen: Seen) -> Edge:
         """Descend to the end, or until validation has not improved for long enough."""
@@ -150,12 +155,12 @@ class _Descent:
                 ]
                 windows += 1
                 seen()
-        self.optimiser.measure([square / windows for square in squares])
+        self.optimiser.measure([square / windows for square in squares], self._radius)
         self._validate(seen)
 
     def _step(self) -> None:
         began, step, settings = time.monotonic(), self.progress.step, self.settings
-        radius = math.sqrt(2.0 * settings.budget)
+        radius = self._radius
         rate = radius * settings.rate * (1.0 - 0.8 * step / settings.steps)
         self.optimiser.zero()
         with self.numbers.on(self.model, again=self.settings.recompute):
@@ -183,7 +188,7 @@ class _Descent:
         here = self._measure(seen)
         found, excess = [here], here.excess(self.settings)
         if excess > 1.0:
-            self.numbers.restore([BACK / excess * numbers for numbers in here.numbers])
+            self.numbers.restore(self.numbers.way_back(here.numbers, BACK / excess))
             found.append(self._measure())
             self.numbers.restore(here.numbers)
         self.progress = replace(

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from strop._checks import require
-from strop.calibration.edge import Edge
+from strop.edges.edge import Edge
+from strop.edges.temperatures import Hold
 from strop.kernels import Request
 from strop.patching.block import Change, apply
 from strop.patching.measure import row_stats
@@ -45,7 +46,7 @@ def hold_entropy(model: nn.Module, windows: Mapping[int, Tensor], trusted: int) 
             slopes[name] += (_solve(curve, targets[name]) - 1.0) * math.log(n / trusted) / weight
     numbers = {name: _numbers(slope, trusted) for name, slope in slopes.items()}
     made = {"form": "hold", "trusted": trusted, "lengths": sorted(windows)}
-    return replace(Edge.of(model, "hold", numbers, {}), made=made)
+    return replace(Edge.of(model, {Hold.term: {name: Hold(rows) for name, rows in numbers.items()}}), made=made)
 
 
 @torch.no_grad()

@@ -1,24 +1,28 @@
-"""The numbers that calibration moves: a form per attention module and, if wanted, a scale per head output.
+"""The numbers that calibration moves: the parts of an edge, for every attention module of a model.
 
 An unfinished calibration is kept on disk as safetensors: the numbers, the optimiser and the best so far.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from strop.calibration.edge import Edge
-from strop.calibration.forms import find_form
-from strop.calibration.interventions import recompute_layers, scale_outputs, temper
 from strop.calibration.optimiser import NaturalDescent
+from strop.calibration.recompute import recompute_layers
+from strop.edges.apply import apply_parts
+from strop.edges.edge import Edge
+from strop.edges.forms import read_form
+from strop.edges.output_scales import OutputScales
+from strop.edges.parts import PARTS
 from strop.errors import DamagedFileError
 from strop.patching.identity import heads_of
 from strop.records import atomic_path
@@ -27,24 +31,29 @@ from strop.records import atomic_path
 class Numbers(nn.Module):
     """Learnable numbers for a model's heads; the model itself is not held."""
 
-    def __init__(self, model: nn.Module, name: str, outputs: bool) -> None:
+    def __init__(self, model: nn.Module, form: str, outputs: bool, rank: int = 1) -> None:
         super().__init__()
-        heads = heads_of(model)
-        self.form = name
-        self.rules = {module: find_form(name)(count) for module, count in heads.items()}
-        self.scales = {module: nn.Parameter(torch.zeros(count)) for module, count in heads.items()} if outputs else {}
-        self.numbers = nn.ParameterList([rule.numbers for rule in self.rules.values() if rule.count])
-        self.outputs = nn.ParameterList(self.scales.values())
+        modules, heads = dict(model.named_modules()), heads_of(model)
+        terms = read_form(form) + ((OutputScales.term,) if outputs else ())
+        self.parts = {
+            term: {name: PARTS[term].start(modules[name], count, rank) for name, count in heads.items()}
+            for term in terms
+        }
+        self.held = nn.ModuleList(part for named in self.parts.values() for part in named.values())
+        self.start = self.state()
 
     @contextmanager
     def on(self, model: nn.Module, again: bool = False) -> Iterator[None]:
-        """Put the numbers in force; gradients reach them, with `again` by running layers again."""
-        with ExitStack() as stack:
-            if self.form != "none":
-                stack.enter_context(temper(model, self.rules, by_queries=not again))
-            stack.enter_context(scale_outputs(model, self.scales))
-            stack.enter_context(recompute_layers(model) if again else nullcontext())
+        """Put the numbers in force; gradients reach them, with `again` by running layers again.
+
+        Layers that are run again do so outside the mode that scales queries, so temperatures then go by the kernels.
+        """
+        with apply_parts(model, self.parts, by_queries=not again), recompute_layers(model) if again else nullcontext():
             yield
+
+    def way_back(self, state: list[Tensor], share: float) -> list[Tensor]:
+        """Return numbers on the way from the start, at which nothing is changed, to a state."""
+        return [start + share * (value - start) for start, value in zip(self.start, state, strict=True)]
 
     def state(self) -> list[Tensor]:
         """Return a copy of all numbers."""
@@ -58,8 +67,7 @@ class Numbers(nn.Module):
 
     def edge(self, model: nn.Module) -> Edge:
         """Return the numbers as an edge for the model."""
-        numbers = {name: rule.numbers.detach().clone() for name, rule in self.rules.items()}
-        return Edge.of(model, self.form, numbers, {name: scale.detach().clone() for name, scale in self.scales.items()})
+        return Edge.of(model, copy.deepcopy(self.parts))
 
 
 @dataclass(frozen=True)

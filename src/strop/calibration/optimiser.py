@@ -26,13 +26,23 @@ class NaturalDescent:
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         self.parameters = list(parameters)
         self.reach = [torch.ones_like(parameter.data) for parameter in self.parameters]
+        self.start = [parameter.detach().clone() for parameter in self.parameters]
         self.mean = [torch.zeros_like(parameter.data) for parameter in self.parameters]
         self.square = torch.zeros(2)  # the running mean and how many steps it is of
 
-    def measure(self, curvature: Sequence[Tensor]) -> None:
-        """Set how far each number may go."""
+    def measure(self, curvature: Sequence[Tensor], radius: float) -> None:
+        """Set how far each number may go, from the squared scores and the length of the way that the budget allows.
+
+        A factor whose counterpart starts at 0 has no score yet; it may go as far from its start as it is long while
+        the counterpart goes the whole way.
+        """
         floor = FLOOR * torch.cat([one.flatten() for one in curvature]).mean() + 1e-12
-        self.reach = [(one + floor).rsqrt() for one in curvature]
+        unseen = [bool(start.any()) and not bool(one.any()) for start, one in zip(self.start, curvature, strict=True)]
+        length = math.sqrt(sum(float((s * s).sum()) for s, u in zip(self.start, unseen, strict=True) if u))
+        self.reach = [
+            torch.full_like(one, length / radius) if hidden else (one + floor).rsqrt()
+            for one, hidden in zip(curvature, unseen, strict=True)
+        ]
 
     def slope(self) -> float:
         """The length of the present gradient, in nats for a unit of the root of twice the drift."""
@@ -52,9 +62,10 @@ class NaturalDescent:
 
     @torch.no_grad()
     def shrink(self, amount: float) -> None:
-        """Move every number towards 0 by `amount` of its reach and stop there: the proximal step of an L1 penalty."""
-        for parameter, reach in zip(self.parameters, self.reach, strict=True):
-            parameter.copy_(parameter.sign() * (parameter.abs() - amount * reach).clamp(min=0.0))
+        """Move every number towards its start by `amount` of its reach: the proximal step of an L1 penalty."""
+        for parameter, reach, start in zip(self.parameters, self.reach, self.start, strict=True):
+            way = parameter - start
+            parameter.copy_(start + way.sign() * (way.abs() - amount * reach).clamp(min=0.0))
 
     def zero(self) -> None:
         """Forget the gradients."""

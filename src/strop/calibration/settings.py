@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
 
-from strop._checks import require, require_distinct, require_known, require_number
-
-FormName = Literal["constant", "log-n", "polynomial", "hold", "none"]
+from strop._checks import require, require_distinct, require_number
+from strop.edges.forms import read_form
 
 GUARD = ("recall", "maximum", "passkey", "variables", "counting")
 """The tasks on which a calibration does no harm unless told otherwise, the one that it learns apart."""
@@ -17,6 +15,7 @@ GUARD = ("recall", "maximum", "passkey", "variables", "counting")
 class Settings:
     """How to calibrate; `budget` is the drift allowed, in nats a token of prose; `rate` is of its radius a step.
 
+    `form` names what is learned (strop/edges/forms.py); `rank` is that of the form query.
     `harm` is what guarded answers may lose, in nats a token.
     `recompute` runs layers again in the backward pass instead of remembering them: less memory, more time.
 
@@ -25,7 +24,7 @@ class Settings:
         0.009
     """
 
-    form: FormName = "constant"
+    form: str = "constant"
     outputs: bool = True
     steps: int = 42
     rate: float = 0.25
@@ -35,9 +34,11 @@ class Settings:
     every: int = 14
     patience: int = 3
     recompute: bool = False
+    rank: int = 2
 
     def __post_init__(self) -> None:
-        require_known("form", self.form, get_args(FormName))
+        read_form(self.form)
+        require(self.rank >= 1, "rank must be at least 1", self.rank)
         require(self.form != "none" or self.outputs, "form must have numbers to learn", self.form)
         counts = (self.steps, self.every, self.patience)
         require(min(counts) >= 1, "steps, every, patience must be ≥ 1", counts)

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from strop._progress import show_progress
-from strop.calibration.settings import GUARD, FormName, Recipe, Settings
+from strop.calibration.settings import GUARD, Recipe, Settings
 from strop.records import Run
 
 if TYPE_CHECKING:
     from torch import nn
 
     from strop.calibration.data import Data
-    from strop.calibration.edge import Edge
+    from strop.edges.edge import Edge
     from strop.pretrained.load import Pretrained
     from strop.tasks.answers import Reader
     from strop.tasks.prompts import Pairs, Prompts
@@ -32,7 +32,8 @@ def calibrate(
     tokenizer: Any = None,
     task: str | Path | Pairs = Recipe.task,
     *,
-    form: FormName = Settings.form,
+    form: str = Settings.form,
+    rank: int = Settings.rank,
     outputs: bool = Settings.outputs,
     sizes: tuple[int, int] = Recipe.sizes,
     phrasings: Sequence[str] | None = None,
@@ -66,7 +67,11 @@ def calibrate(
         tokenizer: Its tokeniser; left out for a model by name.
         task: recall, maximum, passkey, variables, counting; text (needs no answers); a JSONL file of your own prompts,
             {"prompt": …, "answer": …} a line; or a list of pairs (prompt, answer).
-        form: What β depends on: constant, log-n, polynomial; hold (from statistics alone); none (outputs only).
+        form: What is learned: a β for each head (constant), each layer (layer), growing with the length (log-n) or of
+            the entropy (polynomial); or an edit of the query: a factor for each rotary pair (pairs), a low-rank change
+            of its projection (query). One of each kind may be joined: pairs+log-n. From statistics alone: hold. Only
+            outputs: none.
+        rank: The rank of the form query.
         outputs: Scale each head's output too, as SEAL does.
         sizes: Smallest and largest size of the task.
         phrasings: Phrasings of a built-in task to use. None: all but the held-out ones.
@@ -99,7 +104,7 @@ def calibrate(
         >>> edge.form, edge.made["recipe"]["task"]
         ('constant', 'recall')
     """
-    settings = Settings(form, outputs, steps, rate, budget, harm, sparsity, every, recompute=recompute)
+    settings = Settings(form, outputs, steps, rate, budget, harm, sparsity, every, recompute=recompute, rank=rank)
     prompts = read_prompts(task)
     named = "jsonl" if prompts is not None else str(task)
     recipe = Recipe(

@@ -14,7 +14,7 @@ from strop.calibration.settings import GUARD
 from strop.cli import extras, options, output
 from strop.cli.kept import keep
 
-OF_DESCENT = ("steps", "every", "rate", "budget", "guard", "harm", "guard_leads", "recompute", "sparsity")
+OF_DESCENT = ("steps", "every", "rate", "budget", "guard", "harm", "guard_leads", "recompute", "sparsity", "rank")
 
 
 @click.command(
@@ -22,6 +22,7 @@ OF_DESCENT = ("steps", "every", "rate", "budget", "guard", "harm", "guard_leads"
         "strop calibrate smollm2                                      # a β and an output scale per head, on recall",
         "strop calibrate smollm2 --form log-n --task passkey --sizes 8,40 --out passkey.safetensors",
         "strop calibrate smollm2 --no-outputs                         # temperatures alone",
+        "strop calibrate smollm2 --form query --rank 4               # a low-rank edit of the query",
         "strop calibrate smollm2 --form none                          # SEAL's output scales alone",
         "strop calibrate smollm2 --form hold                          # from statistics alone, no gradients",
         "strop calibrate smollm2 --task text                          # from text alone, no answers",
@@ -33,8 +34,8 @@ OF_DESCENT = ("steps", "every", "rate", "budget", "guard", "harm", "guard_leads"
 @options.of(calibrate, "task", words={"task": "recall, maximum, passkey, variables, counting, or text."})
 @click.option("--data", type=options.ExistingFile(), help="Your own prompts instead: JSONL, {prompt, answer} a line.")
 @options.of(
-    calibrate, "form", "outputs", "sizes", "phrasings", "trusted", "steps", "every", "rate", "budget", "guard", "harm",
-    "guard_leads", "recompute", "sparsity", "windows", "lengths", "prose", "beyond", "seed", "runs",
+    calibrate, "form", "rank", "outputs", "sizes", "phrasings", "trusted", "steps", "every", "rate", "budget", "guard",
+    "harm", "guard_leads", "recompute", "sparsity", "windows", "lengths", "prose", "beyond", "seed", "runs",
     trusted=16, lengths=8,
 )  # fmt: skip
 @click.option(

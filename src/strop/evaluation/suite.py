@@ -14,7 +14,7 @@ from strop._checks import require, require_distinct
 from strop.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from strop.calibration.edge import Edge
+    from strop.edges.edge import Edge
     from strop.tasks.passages import Passage
     from strop.tasks.prompts import Prompts
 

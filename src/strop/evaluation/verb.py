@@ -17,7 +17,7 @@ from strop.records import Record, Run
 if TYPE_CHECKING:
     from torch import nn
 
-    from strop.calibration.edge import Edge
+    from strop.edges.edge import Edge
     from strop.evaluation.marks import Marks
     from strop.pretrained.load import Pretrained
     from strop.report.page import Page
@@ -169,7 +169,7 @@ def evaluate(
 
 
 def _read_edge(edge: Edge | str | Path | None) -> Edge | None:
-    from strop.calibration.edge import Edge
+    from strop.edges.edge import Edge
 
     return Edge.from_pretrained(edge) if isinstance(edge, str | Path) else edge
 

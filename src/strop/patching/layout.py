@@ -41,12 +41,25 @@ class Projection(NamedTuple):
         return None if self.layer.bias is None else self.layer.bias[self.rows].unflatten(0, (heads, -1))
 
     def scale(self, factors: Tensor) -> None:
-        """Multiply what each head gets by its factor [heads], in place."""
-        each = factors.repeat_interleave(len(self.rows) // len(factors)).to(self.layer.weight)
-        at = (slice(None), self.rows) if self.transposed else (self.rows,)
-        self.layer.weight[at] = self.layer.weight[at] * (each if self.transposed else each[:, None])
+        """Multiply what the heads get by their factors [heads, d] or [heads, 1], in place."""
+        each = factors.expand(-1, len(self.rows) // len(factors)).flatten().to(self.layer.weight)
+        whole = self.layer.weight.T if self.transposed else self.layer.weight
+        whole[self.rows] = whole[self.rows] * each[:, None]
         if self.layer.bias is not None:
             self.layer.bias[self.rows] = self.layer.bias[self.rows] * each
+
+    def add(self, change: Tensor) -> None:
+        """Add to the weight [heads·d, d_in], in place."""
+        whole = self.layer.weight.T if self.transposed else self.layer.weight
+        whole[self.rows] = whole[self.rows] + change.to(whole)
+
+    def pick(self, out: Tensor) -> Tensor:
+        """Return the projection's own share of what its layer gives, [*batch, heads·d]."""
+        return out if len(self.rows) == out.shape[-1] else out[..., self.rows]
+
+    def put(self, out: Tensor, own: Tensor) -> Tensor:
+        """Return what the layer gives with another own share."""
+        return own if len(self.rows) == out.shape[-1] else out.index_copy(-1, self.rows.to(out.device), own)
 
 
 class AttentionLayout(NamedTuple):
@@ -59,6 +72,12 @@ class AttentionLayout(NamedTuple):
     value: Projection | None
     query_norm: nn.Module | None
     key_norm: nn.Module | None
+
+    @property
+    def query_weight(self) -> Tensor | None:
+        """The weight of the query norm: [d], which the heads share, or a number for every dimension of every head."""
+        weight: Tensor | None = getattr(self.query_norm, "weight", None)
+        return weight
 
 
 class Family(Protocol):

@@ -6,40 +6,53 @@ import pytest
 import tiny
 import torch
 
-from strop.calibration.edge import Edge
-from strop.calibration.forms import FORMS
+from strop.edges.edge import Edge
+from strop.edges.forms import FORMS, read_form
+from strop.edges.output_scales import OutputScales
+from strop.edges.parts import PARTS
 from strop.errors import EdgeError
 from strop.patching import sharpened
 from strop.patching.identity import heads_of
 
 
 def edge(model, form="constant", outputs=False, seed=3):
+    """An edge whose numbers are drawn about their start."""
     draw = torch.Generator().manual_seed(seed)
-    heads = heads_of(model)
-    numbers = {name: 0.4 * torch.randn(count, FORMS[form].count, generator=draw) for name, count in heads.items()}
-    scales = {name: 0.3 * torch.randn(count, generator=draw) for name, count in heads.items()} if outputs else {}
-    return Edge.of(model, form, numbers, scales)
+    parts = start(model, form, outputs)
+    for part in (part for named in parts.values() for part in named.values()):
+        for number in part.parameters():
+            number.requires_grad_(False).add_(0.4 * torch.randn(number.shape, generator=draw))
+    return Edge.of(model, parts)
+
+
+def start(model, form, outputs=False):
+    """The parts of a form as they are before anything is learned."""
+    modules, terms = dict(model.named_modules()), read_form(form) + ((OutputScales.term,) if outputs else ())
+    return {
+        term: {name: PARTS[term].start(modules[name], heads, 2) for name, heads in heads_of(model).items()}
+        for term in terms
+    }
 
 
 def logits(model):
     return model(tiny.prose(1, 40)[0]).logits
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [*FORMS, "pairs+log-n", "query+log-n"])
 @pytest.mark.parametrize("outputs", [False, True])
 def test_saved_and_loaded_it_is_the_same(tmp_path: Path, form, outputs):
     model = tiny.model()
     made = edge(model, form, outputs)
     made.save(tmp_path / "edge.safetensors")
     read = Edge.load(tmp_path / "edge.safetensors")
-    assert list(read.numbers) == list(made.numbers)
+    assert (read.form, read.heads_of, read.digest) == (form, made.heads_of, made.digest)
     with made.put_on(model):
         wanted = logits(model)
     with read.put_on(model):
         assert torch.equal(logits(model), wanted)
     if form != "none" or outputs:
         assert not torch.allclose(logits(model), wanted)
-    assert (tmp_path / "edge.safetensors").stat().st_size < 8_000
+    assert (tmp_path / "edge.safetensors").stat().st_size < 16_000
 
 
 def test_sharpened_takes_an_edge():
@@ -53,13 +66,12 @@ def test_sharpened_takes_an_edge():
         pass
 
 
-def test_zero_numbers_change_nothing():
+def test_an_edge_begins_with_nothing_changed():
     model = tiny.model()
     for form in FORMS:
-        heads = heads_of(model)
-        numbers = {name: torch.zeros(count, FORMS[form].count) for name, count in heads.items()}
-        outputs = {name: torch.zeros(count) for name, count in heads.items()}
-        with Edge.of(model, form, numbers, outputs).put_on(model):
+        made = Edge.of(model, start(model, form, outputs=True))
+        assert {row["done"] for row in made.heads()} == {"left alone"}
+        with made.put_on(model):
             found = logits(model)
         torch.testing.assert_close(found, logits(model), atol=2e-5, rtol=1e-5)
 
@@ -69,7 +81,7 @@ def test_a_head_is_scaled_and_no_other():
     made = edge(model)
     row = made.heads()[5]
     name, head = row["name"], row["head"]
-    assert row["beta"] == pytest.approx(float(made.numbers[name][head, 0].exp()))
+    assert row["beta"] == pytest.approx(float(made.parts["constant"][name].numbers[head, 0].exp()))
     assert row["done"] == ("sharpened" if row["beta"] > 1 else "softened")
 
 

@@ -6,10 +6,10 @@ import pytest
 import tiny
 import torch
 
-from strop.calibration import interventions
-from strop.calibration.interventions import temper
 from strop.calibration.numbers import Numbers
 from strop.calibration.objective import Answers, Drift
+from strop.edges import apply
+from strop.edges.apply import temper
 from strop.patching import sharpened
 from strop.tasks.passages import Passage
 
@@ -25,10 +25,10 @@ def moved(model):
 @pytest.mark.parametrize("family", ["llama", "qwen3", "gemma3"])
 def test_scaled_queries_are_the_temperatures(family):
     model = tiny.model(family)
-    assert interventions._takes_scaled_queries(model)
+    assert apply._takes_scaled_queries(model)
     numbers, ids = moved(model), tiny.prose(1, 40)[0]
     found = []
-    for block in (temper(model, numbers.rules), sharpened(model, numbers.rules)):
+    for block in (temper(model, numbers.parts["constant"], True), sharpened(model, numbers.parts["constant"])):
         with block:
             logits = model(ids).logits
             (gradient,) = torch.autograd.grad(logits[..., 7].sum(), [next(iter(numbers.parameters()))])
@@ -39,12 +39,12 @@ def test_scaled_queries_are_the_temperatures(family):
 
 
 def test_a_capped_model_goes_by_the_kernels(monkeypatch):
-    monkeypatch.setattr("strop.calibration.interventions.sharpened", lambda *_: pytest.fail("the kernels were asked"))
+    monkeypatch.setattr("strop.edges.apply.sharpened", lambda *_: pytest.fail("the kernels were asked"))
     model, capped = tiny.model(), tiny.model("gemma2")
-    with temper(model, moved(model).rules):
+    with temper(model, moved(model).parts["constant"], True):
         model(tiny.prose(1, 10)[0])
-    assert not interventions._takes_scaled_queries(capped)
-    with pytest.raises(pytest.fail.Exception, match="kernels"), temper(capped, moved(capped).rules):
+    assert not apply._takes_scaled_queries(capped)
+    with pytest.raises(pytest.fail.Exception, match="kernels"), temper(capped, moved(capped).parts["constant"], True):
         pass
 
 
@@ -59,7 +59,7 @@ def losses(model, reader):
 def test_recomputed_layers_give_the_same_gradients_and_are_put_back():
     model = tiny.model()
     loss, gradients, forwards = losses(model, tiny.reader()), [], [layer.forward for layer in model.model.layers]
-    for form in ("constant", "log-n"):
+    for form in ("constant", "log-n", "query+log-n", "pairs"):
         numbers = Numbers(model, form, outputs=True)
         with numbers.on(model):
             plain = loss()

@@ -9,9 +9,9 @@ import pytest
 import tiny
 import torch
 
-from calibration.test_edge import edge, logits
+from edges.test_edge import edge, logits
 from strop import Edge
-from strop.calibration.card import make_card
+from strop.edges.card import make_card
 from strop.errors import ArgumentError, DamagedFileError, EdgeFileError
 
 ANSWERS = {"task": "recall", "phrasing": "room", "size": 16, "prompts": 48, "before": 0.5, "after": 0.8125}
@@ -152,7 +152,7 @@ def test_the_card_says_for_which_model_how_and_what_it_gained():
 def test_the_card_of_an_edge_that_was_not_measured_says_so():
     card = make_card(edge(tiny.model(), "none", outputs=True))
     assert "Not measured yet: `strop evaluate MODEL --edge edge.safetensors`." in card
-    assert "| form | none |" in card
+    assert "| form | outputs |" in card
     own = replace(made(), made={"recipe": {"task": "jsonl", "data": "own.jsonl"}})
     assert "| calibrated on | own.jsonl |" in make_card(own)
     assert "# An edge for the model it was made for" in make_card(own)

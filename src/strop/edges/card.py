@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from strop._checks import require
-from strop.calibration.edge import FILE
+from strop.edges.edge import FILE
 from strop.errors import EdgeFileError
 from strop.records import write_text
 
 if TYPE_CHECKING:
-    from strop.calibration.edge import Edge
+    from strop.edges.edge import Edge
 
 _HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 

@@ -1,23 +1,24 @@
-"""What is learned for a head: an inverse temperature β as a function of what the row sees. All start at β = 1.
+"""Parts that set an inverse temperature β for a row, as a function of what it sees. All start at β = 1.
 
-    constant     β = exp(a)                              one number; can be baked into the query weights
+    constant     β = exp(a)                              one number a head; can be baked into the query weights
+    layer        β = exp(a)                              one number a layer; can be baked where heads share a norm
     log-n        β = max(0, 1 + a + b·log(n/256))        SSMax (arXiv 2501.19399) about a length of 256 keys
     polynomial   β = max(0, 1 + Σ c_k·(H/4)^k)           degree 3 in the entropy H (arXiv 2410.01104), per head
-    hold         β = 1 + b·log(max(n, n₀)/n₀)            softmax up to n₀ keys; b from statistics (hold.py)
-    none         β = 1                                   nothing: for an edge that scales outputs only
+    hold         β = 1 + b·log(max(n, n₀)/n₀)            softmax up to n₀ keys; b from statistics
 
 A head whose numbers are all 0 is left as it was, exactly.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from strop._checks import require_known
 from strop._types import Rows
+from strop.edges.fold import Fold
+from strop.edges.part import Part
 from strop.normalisers import Temperature
 from strop.sharpness import RowStats
 
@@ -28,42 +29,71 @@ NATS = 4.0
 """Unit of entropy in the polynomial, so that its terms are of one size."""
 
 
-class Form(Temperature):
+class TemperaturePart(Temperature, Part):
     """A temperature with `numbers` [heads, count], zero where a head is left alone."""
 
+    fields = ("numbers",)
     count: ClassVar[int] = 1
-    bakeable: ClassVar[bool] = False
 
-    def __init__(self, heads: int, numbers: Tensor | None = None) -> None:
+    def __init__(self, numbers: Tensor) -> None:
         super().__init__()
-        self.heads: int = heads
-        self.numbers = nn.Parameter(torch.zeros(heads, self.count) if numbers is None else numbers.float().clone())
+        self.heads: int | None = len(numbers)
+        self.numbers = nn.Parameter(numbers.float().clone())
+
+    @classmethod
+    def start(cls, module: nn.Module, heads: int, rank: int) -> Self:
+        """Zeros."""
+        return cls(torch.zeros(heads, cls.count))
 
     def number(self, index: int, like: Tensor) -> Tensor:
         """One number of every head, [heads, 1], which broadcasts over rows [*batch, heads, n_q]."""
         return self.numbers[:, index, None].to(like.dtype)
 
+    def fold(self) -> Fold | None:
+        """β of every head, where it is a constant."""
+        return Fold(query=self.at(1, 0.0)[:, None]) if self.uses == "constant" else None
+
+    def describe(self, n_keys: float, entropy: float) -> dict[str, Tensor]:
+        """β."""
+        return {"beta": self.at(n_keys, entropy)}
+
     def at(self, n_keys: float, entropy: float) -> Tensor:
-        """β of every head [heads] for a row that sees `n_keys` with this entropy: for reports."""
-        one = torch.ones(self.heads, 1)
+        """β of every head [heads] for a row that sees `n_keys` with this entropy."""
+        one = torch.ones(len(self.numbers), 1)
         stats = RowStats(one.mul(n_keys).long(), one * 0, one * 0, one * entropy, one * 0)
-        return self.inverse_temperature(stats).detach().expand(self.heads, 1)[:, 0]
+        return self.inverse_temperature(stats).detach()[:, 0]
 
 
-class Constant(Form):
+class Constant(TemperaturePart):
     """One β per head."""
 
+    term = "constant"
     uses = "constant"
-    bakeable = True
 
     def inverse_temperature(self, stats: RowStats) -> Rows:
         """exp(a)."""
         return self.number(0, stats.mean).exp()
 
 
-class LogLength(Form):
+class Layer(Constant):
+    """One β for all heads of a layer."""
+
+    term = "layer"
+
+    def __init__(self, numbers: Tensor) -> None:
+        super().__init__(numbers)
+        self.heads = None
+
+    @classmethod
+    def start(cls, module: nn.Module, heads: int, rank: int) -> Self:
+        """One zero."""
+        return cls(torch.zeros(1, 1))
+
+
+class LogLength(TemperaturePart):
     """β that grows or falls with the logarithm of the visible keys."""
 
+    term = "log-n"
     uses = "n_keys"
     count = 2
 
@@ -73,9 +103,10 @@ class LogLength(Form):
         return (1.0 + self.number(0, stats.mean) + self.number(1, stats.mean) * length).clamp(min=0.0)
 
 
-class Polynomial(Form):
+class Polynomial(TemperaturePart):
     """β as a polynomial of the row's entropy, lowest power first."""
 
+    term = "polynomial"
     uses = "entropy"
     count = 4
 
@@ -88,9 +119,10 @@ class Polynomial(Form):
         return (1.0 + total).clamp(min=0.0)
 
 
-class Hold(Form):
+class Hold(TemperaturePart):
     """Softmax up to `number 1` = log n₀ keys, then growing as `number 0` says."""
 
+    term = "hold"
     uses = "n_keys"
     count = 2
 
@@ -98,30 +130,3 @@ class Hold(Form):
         """1 + b·log(max(n, n₀)/n₀)."""
         beyond = stats.n_keys.clamp(min=1).to(stats.mean.dtype).log() - self.number(1, stats.mean)
         return 1.0 + self.number(0, stats.mean) * beyond.clamp(min=0.0)
-
-
-class Untempered(Form):
-    """β = 1 on every head."""
-
-    uses = "constant"
-    count = 0
-    bakeable = True
-
-    def inverse_temperature(self, stats: RowStats) -> Rows:
-        """One."""
-        return stats.mean.new_ones(self.heads, 1)
-
-
-FORMS: dict[str, type[Form]] = {
-    "constant": Constant,
-    "log-n": LogLength,
-    "polynomial": Polynomial,
-    "hold": Hold,
-    "none": Untempered,
-}
-
-
-def find_form(name: str) -> type[Form]:
-    """Return a form by name."""
-    require_known("form", name, FORMS)
-    return FORMS[name]

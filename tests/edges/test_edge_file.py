@@ -8,9 +8,9 @@ import tiny
 import torch
 from safetensors.torch import save_file
 
-from calibration.test_edge import edge
-from strop.calibration.edge import Edge
-from strop.calibration.edge_file import KEY
+from edges.test_edge import edge
+from strop.edges.edge import Edge
+from strop.edges.edge_file import KEY
 from strop.errors import DamagedFileError, EdgeFileError
 
 

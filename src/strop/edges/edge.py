@@ -6,8 +6,8 @@ the file looks like, card.py what stands beside it in a folder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from strop.errors import EdgeError
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from strop.calibration.forms import Form
+    from strop.edges.part import Part
 
 FILE = "edge.safetensors"
 """What the file is called in a folder or on a hub."""
@@ -26,12 +26,11 @@ FILE = "edge.safetensors"
 
 @dataclass(frozen=True, repr=False)
 class Edge:
-    """Per-head numbers of one form, for one model.
+    """Numbers of one form, for one model.
 
     Attributes:
-        form: What β depends on: constant, log-n, polynomial, hold, or none where only outputs are scaled.
-        numbers: Attention module → numbers [heads, count] of the form; 0 leaves a head as it was.
-        outputs: Attention module → output scales less 1 [heads], where outputs are scaled.
+        parts: Term of the form → attention module → its numbers; `strop.edges.forms` lists the terms.
+        heads_of: Attention module → number of its heads, in the model's order.
         architecture: The family of the model it was made for.
         fingerprint: A checksum of that model's weights.
         made: How it was made: settings, data, progress.
@@ -46,20 +45,24 @@ class Edge:
         'softened and scaled'
     """
 
-    form: str
-    numbers: Mapping[str, Tensor]
-    outputs: Mapping[str, Tensor]
+    parts: Mapping[str, Mapping[str, Part]]
+    heads_of: Mapping[str, int]
     architecture: str
     fingerprint: str
     made: Mapping[str, Any] = field(default_factory=dict)
     figures: tuple[Mapping[str, Any], ...] = ()
 
-    @classmethod
-    def of(cls, model: nn.Module, form: str, numbers: Mapping[str, Tensor], outputs: Mapping[str, Tensor]) -> Edge:
-        """Make an edge for a model."""
-        from strop.patching.identity import architecture_of, fingerprint
+    def __post_init__(self) -> None:
+        """Nothing is learned any more."""
+        for part in (part for named in self.parts.values() for part in named.values()):
+            part.requires_grad_(False)
 
-        return cls(form, dict(numbers), dict(outputs), architecture_of(model), fingerprint(model))
+    @classmethod
+    def of(cls, model: nn.Module, parts: Mapping[str, Mapping[str, Part]]) -> Edge:
+        """Make an edge for a model."""
+        from strop.patching.identity import architecture_of, fingerprint, heads_of
+
+        return cls(parts, heads_of(model), architecture_of(model), fingerprint(model))
 
     def __repr__(self) -> str:
         rows = self.heads()
@@ -72,37 +75,37 @@ class Edge:
         )
 
     @property
+    def form(self) -> str:
+        """The terms of its form, such as constant or pairs+log-n; none where only outputs are scaled."""
+        return "+".join(term for term in self.parts if term != "outputs") or "none"
+
+    @property
     def kind(self) -> str:
         """What is changed, in words."""
-        return self.form + (" and outputs" if self.outputs and self.form != "none" else "")
+        return " and ".join(term for term in self.parts) or "none"
 
     @property
     def bakeable(self) -> bool:
-        """Whether β depends on nothing but the head."""
-        from strop.calibration.forms import find_form
+        """Whether what is changed depends on nothing but the head."""
+        return all(part.fold() is not None for named in self.parts.values() for part in named.values())
 
-        return find_form(self.form).bakeable
+    def parts_of(self, name: str) -> list[Part]:
+        """Return the parts of one attention module."""
+        return [named[name] for named in self.parts.values() if name in named]
 
     @property
     def digest(self) -> str:
         """A short checksum of the numbers and the form."""
-        from strop.calibration.edge_file import digest_of
+        from strop.edges.edge_file import digest_of
 
-        return digest_of({"numbers": self.numbers, "outputs": self.outputs}, self.form)
+        return digest_of(self)
 
     @property
     def summary(self) -> str:
         """What calibration did, in two sentences."""
-        from strop.calibration.card import summarise_edge
+        from strop.edges.card import summarise_edge
 
         return summarise_edge(self)
-
-    def normalisers(self) -> dict[str, Form]:
-        """Return attention module → normaliser."""
-        from strop.calibration.forms import find_form
-
-        kind = find_form(self.form)
-        return {name: kind(len(numbers), numbers).requires_grad_(False) for name, numbers in self.numbers.items()}
 
     def check(self, model: nn.Module) -> None:
         """Raise unless this is the model that the edge was made for."""
@@ -113,11 +116,9 @@ class Edge:
         require(
             found == self.architecture, f"model must be of the family {self.architecture}", found, remedy, EdgeError
         )
-        shape = {name: len(numbers) for name, numbers in self.numbers.items()}
-        actual = heads_of(model)
-        require(
-            shape == actual, "model must have the edge's attention heads", _difference(shape, actual), remedy, EdgeError
-        )
+        wanted, actual = self.heads_of, heads_of(model)
+        rule = "model must have the edge's attention heads"
+        require(wanted == actual, rule, _difference(wanted, actual), remedy, EdgeError)
         weights = fingerprint(model)
         rule = f"model must have the weights of fingerprint {self.fingerprint}"
         require(weights == self.fingerprint, rule, weights, remedy, EdgeError)
@@ -128,61 +129,44 @@ class Edge:
 
         An edge names its modules. `partial` accepts that some of them run without calling the attention we replace.
         """
-        from strop.calibration.interventions import scale_outputs
-        from strop.patching.sharpen import sharpened
+        from strop.edges.apply import apply_parts
 
         self.check(model)
-        with ExitStack() as stack:
-            if self.form != "none":
-                stack.enter_context(sharpened(model, self.normalisers(), partial=partial))
-            stack.enter_context(scale_outputs(model, self.outputs))
+        with apply_parts(model, self.parts, partial=partial):
             yield model
 
     def bake(self, model: nn.Module) -> nn.Module:
         """Fold the edge into the model's own weights, in place, so that it runs anywhere at no cost; see bake.py."""
-        from strop.calibration.bake import bake_edge
+        from strop.edges.bake import bake_edge
 
         return bake_edge(self, model)
 
     def heads(self, n_keys: int = 1024, entropy: float = 4.0) -> list[dict[str, Any]]:
         """Return a record per head: layer, head, β at `n_keys` keys and `entropy` nats, output scale, what was done."""
         rows = []
-        for layer, (name, normaliser) in enumerate(self.normalisers().items()):
-            betas = normaliser.at(n_keys, entropy).tolist()
-            scales = (1.0 + self.outputs[name]).tolist() if name in self.outputs else [1.0] * len(betas)
-            rows += [
-                {"layer": layer, "head": h, "name": name, "beta": b, "output": s, "done": _name_change(b, s)}
-                for h, (b, s) in enumerate(zip(betas, scales, strict=True))
-            ]
+        for layer, (name, heads) in enumerate(self.heads_of.items()):
+            done = _describe(self.parts_of(name), heads, n_keys, entropy)
+            for h, (beta, output, turned) in enumerate(zip(*(column.tolist() for column in done), strict=True)):
+                word = _name_change(beta, output, turned)
+                rows.append({"layer": layer, "head": h, "name": name, "beta": beta, "output": output, "done": word})
         return rows
 
     def save(self, path: str | Path) -> None:
         """Write the edge to a file, atomically."""
-        from strop.calibration.edge_file import write_edge
+        from strop.edges.edge_file import write_edge
 
-        about = {key: getattr(self, key) for key in ("form", "architecture", "fingerprint", "made", "figures")}
-        halves = {"numbers": self.numbers, "outputs": self.outputs}
-        write_edge(Path(path), about | {"modules": list(self.numbers)}, halves)
+        write_edge(self, Path(path))
 
     @classmethod
     def load(cls, path: str | Path) -> Edge:
         """Read an edge from a file, or raise saying what is wrong with it."""
-        from strop.calibration.edge_file import read_edge
+        from strop.edges.edge_file import read_edge
 
-        about, halves = read_edge(Path(path))
-        return cls(
-            form=about["form"],
-            numbers={name: halves["numbers"][name] for name in about["modules"]},
-            outputs=halves["outputs"],
-            architecture=about["architecture"],
-            fingerprint=about["fingerprint"],
-            made=about["made"],
-            figures=tuple(about["figures"]),
-        )
+        return read_edge(Path(path))
 
     def save_pretrained(self, folder: str | Path) -> Path:
         """Write the edge and a card that describes it into a folder; return the folder."""
-        from strop.calibration.card import write_card
+        from strop.edges.card import write_card
 
         target = Path(folder)
         self.save(target / FILE)
@@ -197,7 +181,7 @@ class Edge:
             name: A folder that `save_pretrained` wrote, the file itself, or a hub name such as owner/name.
             revision: Branch, tag or commit on the hub. None: its main branch.
         """
-        from strop.calibration.card import find_edge_file
+        from strop.edges.card import find_edge_file
 
         return cls.load(find_edge_file(name, revision))
 
@@ -208,14 +192,26 @@ class Edge:
             name: owner/name of the repository.
             private: Make a new repository private.
         """
-        from strop.calibration.card import upload_edge
+        from strop.edges.card import upload_edge
 
         return upload_edge(self, name, private)
 
 
-def _name_change(beta: float, scale: float) -> str:
-    words = [word for word, holds in (("sharpened", beta > 1), ("softened", beta < 1), ("scaled", scale != 1)) if holds]
-    return " and ".join(words) or "left alone"
+def _describe(parts: Sequence[Part], heads: int, n_keys: float, entropy: float) -> tuple[Tensor, Tensor, Tensor]:
+    """β, output scale and whether it is turned, of every head, by all parts together."""
+    import torch
+
+    beta, output, turned = torch.ones(heads), torch.ones(heads), torch.zeros(heads, dtype=torch.bool)
+    for found in (part.describe(n_keys, entropy) for part in parts):
+        beta = beta * found.get("beta", 1.0)
+        output = output * found.get("output", 1.0)
+        turned = turned | found.get("turned", False)
+    return beta, output, turned
+
+
+def _name_change(beta: float, scale: float, turned: bool) -> str:
+    changes = (("sharpened", beta > 1), ("softened", beta < 1), ("turned", turned), ("scaled", scale != 1))
+    return " and ".join(word for word, holds in changes if holds) or "left alone"
 
 
 def _difference(wanted: Mapping[str, int], actual: Mapping[str, int]) -> str:

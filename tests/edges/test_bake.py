@@ -4,8 +4,7 @@ import pytest
 import tiny
 import torch
 
-from calibration.test_edge import edge, logits
-from strop.calibration.edge import Edge
+from edges.test_edge import edge, logits
 from strop.errors import BakeError, EdgeError
 from strop.patching.layout import Projection
 
@@ -41,7 +40,7 @@ def test_a_shared_query_norm_takes_one_beta_and_refuses_several(family):
     with pytest.raises(BakeError, match="query norm is shared"):
         several.bake(model)
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
-    one = Edge.of(model, "constant", {name: torch.full_like(n, 0.3) for name, n in several.numbers.items()}, {})
+    one = edge(model, "layer")
     with one.put_on(model):
         wanted = logits(model)
     torch.testing.assert_close(logits(one.bake(model)), wanted, atol=5e-5, rtol=1e-4)

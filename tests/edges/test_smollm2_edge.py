@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from strop.calibration.edge import Edge
+from strop.edges.edge import Edge
 from strop.tasks.answers import Reader, answer_questions
 from strop.tasks.catalogue import draw_passages
 

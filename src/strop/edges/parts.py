@@ -1,0 +1,13 @@
+"""All parts that an edge may have."""
+
+from __future__ import annotations
+
+from strop.edges.output_scales import OutputScales
+from strop.edges.part import Part
+from strop.edges.query_edits import LowRankQuery, Pairs
+from strop.edges.temperatures import Constant, Hold, Layer, LogLength, Polynomial
+
+PARTS: dict[str, type[Part]] = {
+    kind.term: kind for kind in (Constant, Layer, LogLength, Polynomial, Hold, Pairs, LowRankQuery, OutputScales)
+}
+"""Term → part."""
