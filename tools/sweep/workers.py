@@ -1,0 +1,136 @@
+"""A worker process checks one model type after another; one that hangs or dies costs its type and is replaced.
+
+Results are written one a line as they come. A sweep that was killed goes on where it stopped, unless strop or the
+sweep itself has changed since.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import queue
+import selectors
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from sweep.columns import COLUMNS
+
+SECONDS, GIGABYTES = 180.0, 6
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / "build" / "families.jsonl"
+SOURCES = ("src/strop/patching", "src/strop/kernels", "src/strop/normalisers", "tools/sweep")
+
+
+class Worker:
+    """One process, started when first needed."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def ask(self, model_type: str) -> dict[str, Any]:
+        """The row of a model type, or one that says why there is none."""
+        process = self._process = self._process or _start()
+        assert process.stdin is not None
+        process.stdin.write(model_type + "\n")
+        process.stdin.flush()
+        line = _read_line(process)
+        if line:
+            return dict(json.loads(line))
+        self.end()
+        return _lost(model_type, process.returncode)
+
+    def end(self) -> None:
+        """Stop the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+def sweep(model_types: Sequence[str], workers: int) -> Iterator[dict[str, Any]]:
+    """Yield each type's row: kept ones at once, the others as they are made."""
+    kept = {row["model_type"]: row for row in read_kept()}
+    yield from (kept[name] for name in model_types if name in kept)
+    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+    missing = [name for name in model_types if name not in kept]
+    for name in missing:
+        waiting.put(name)
+    done: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    for _ in range(min(workers, len(missing))):
+        threading.Thread(target=_work, args=(waiting, done), daemon=True).start()
+    with KEPT.open("a") as file:
+        for _ in missing:
+            row = done.get()
+            print(json.dumps(row), file=file, flush=True)
+            yield row
+
+
+def read_kept() -> list[dict[str, Any]]:
+    """Rows of an earlier sweep by the same sources; a file of other sources is begun anew."""
+    KEPT.parent.mkdir(exist_ok=True)
+    lines = KEPT.read_text().splitlines() if KEPT.exists() else []
+    if not lines or json.loads(lines[0]) != {"sources": digest()}:
+        KEPT.write_text(json.dumps({"sources": digest()}) + "\n")
+        return []
+    whole = [line for line in lines[1:] if line.endswith("}")]  # a kill may have torn the last one
+    KEPT.write_text("\n".join([lines[0], *whole]) + "\n")
+    return [json.loads(line) for line in whole]
+
+
+def digest() -> str:
+    """Twelve digits of everything that decides a row."""
+    files = [file for name in SOURCES for file in sorted((ROOT / name).rglob("*.py"))]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
+def serve() -> None:
+    """What a worker does: a model type in, a row out."""
+    import resource
+    import warnings
+
+    import torch
+    import transformers
+
+    from sweep.check import check
+
+    resource.setrlimit(resource.RLIMIT_DATA, (GIGABYTES << 30, GIGABYTES << 30))
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    transformers.logging.set_verbosity_error()
+    answers, sys.stdout = sys.stdout, sys.stderr  # what models print is not an answer
+    for line in sys.stdin:
+        start = time.process_time()
+        row = check(line.strip()).record()
+        print(json.dumps(row | {"seconds": round(time.process_time() - start, 2)}), file=answers, flush=True)
+
+
+def _work(waiting: queue.SimpleQueue[str], done: queue.SimpleQueue[dict[str, Any]]) -> None:
+    worker = Worker()
+    while not waiting.empty():
+        done.put(worker.ask(waiting.get()))
+    worker.end()
+
+
+def _start() -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "sweep", "--serve"]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+
+def _read_line(process: subprocess.Popen[str]) -> str:
+    """What the process answers, or nothing if it dies or takes too long."""
+    assert process.stdout is not None
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        return process.stdout.readline() if selector.select(SECONDS) else ""
+
+
+def _lost(model_type: str, code: int | None) -> dict[str, Any]:
+    why = f"no answer in {SECONDS:.0f} s" if code == -9 else f"the process died with {code}"
+    lost = {"word": "not runnable", "detail": why}
+    return {"model_type": model_type, "model_class": "", "reads": "", "attention": 0, "left": [],
+            "columns": dict.fromkeys(COLUMNS, lost), "seconds": SECONDS}  # fmt: skip
