@@ -4,6 +4,7 @@
     strop.probe(model, tokenizer)                       which heads go blunt as the context grows?
     strop.calibrate(model, tokenizer, task="recall")    what should each head do differently? → an Edge
     strop.evaluate(model, tokenizer, edge=edge)         is the model better with it, and at what cost?
+    strop.coverage(model)                               which attention of the model is reached, and which is not
     with strop.sharpened(model, edge): …                use it
     with strop.observed(model) as seen: …               numbers of every head from whatever runs in the block
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from strop.errors import StropError as StropError
     from strop.evaluation import evaluate as evaluate
     from strop.kernels import attention as attention
+    from strop.patching import coverage as coverage
     from strop.patching import observed as observed
     from strop.patching import sharpened as sharpened
     from strop.probing import probe as probe
@@ -40,6 +42,7 @@ _HOMES = {
     "StropError": "strop.errors",
     "attention": "strop.kernels",
     "calibrate": "strop.calibration",
+    "coverage": "strop.patching",
     "evaluate": "strop.evaluation",
     "horizon": "strop.sharpness",
     "observed": "strop.patching",

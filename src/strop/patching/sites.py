@@ -1,37 +1,44 @@
 """Where a model's attention is: the modules that call transformers' attention interface, or torch's attention, by name.
 
-Found by what a class's methods mention, so that a model which cannot be patched is refused before it runs.
-Layers are chosen by number (the order of `named_modules`, which for a plain decoder is the layer's own
+Found by what a class's code says (reading.py), so that a model which cannot be patched, or only in part, is refused
+before it runs. Layers are chosen by number (the order of `named_modules`, which for a plain decoder is the layer's own
 number), by name, or by a pattern such as "decoder.*". `layer_idx` is not used: it may be missing, and
 encoder-decoder models repeat it.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
-from types import FunctionType
-from typing import Any
 
 from torch import nn
 
 from strop._checks import require, require_known
 from strop.errors import ArgumentTypeError
+from strop.patching.reading import find_way
 
-_FRAMEWORK = ("transformers.modeling_utils", "transformers.generation.utils")
-"""Where transformers' base classes live, which mention the interface without being attention."""
+UNREACHED = {"written out": "writes its softmax out in its own code", "kernel": "calls another library's attention"}
+"""Why attention cannot be reached, by its way."""
 
 
 @dataclass(frozen=True)
 class Sites:
-    """The attention modules of a model by name, in the order of `named_modules`, and how each is reached."""
+    """The attention modules of a model by name, in the order of `named_modules`, and how each is reached.
+
+    Attributes:
+        all: Those that are reached.
+        through_torch: Names of those that are reached through torch's own function.
+        model: The model's class.
+        unreached: Softmax attention that cannot be reached, by name, and why.
+        others: What is called attention, or stands in its place, and has no softmax over queries and keys.
+    """
 
     all: dict[str, nn.Module]
     through_torch: frozenset[str]
     model: str
+    unreached: dict[str, str]
+    others: tuple[str, ...]
 
     @property
     def by_interface(self) -> dict[str, nn.Module]:
@@ -64,19 +71,42 @@ class Sites:
 
 def find_sites(model: nn.Module) -> Sites:
     """Find the attention modules of a model, or raise naming a model that has none that can be reached."""
-    require(
-        isinstance(model, nn.Module), "model must be a torch.nn.Module", type(model).__name__, error=ArgumentTypeError
-    )
-    how = {name: (module, _way(module)) for name, module in model.named_modules()}
-    reached = {name: module for name, (module, way) in how.items() if way is not None}
-    found = Sites(reached, frozenset(name for name in reached if how[name][1] == "torch"), type(model).__name__)
+    found = survey(model)
     require(
         bool(found.all),
         "model must call transformers' attention interface or torch's scaled_dot_product_attention",
-        f"{found.model}, which calls neither",
-        "Its attention is written out in its own code (as in Bloom, Falcon and DeBERTa), or it has none",
+        f"{found.model}, {_tell_ways(model, found)}",
+        "strop.coverage(model) lists what was found",
     )
     return found
+
+
+def survey(model: nn.Module) -> Sites:
+    """Find the attention modules of a model, those that can be reached and those that cannot."""
+    require(
+        isinstance(model, nn.Module), "model must be a torch.nn.Module", type(model).__name__, error=ArgumentTypeError
+    )
+    ways = {name: way for name, module in model.named_modules() if (way := find_way(module)) is not None}
+    reached = [name for name, way in ways.items() if way in ("transformers", "torch")]
+    unreached = {n: UNREACHED[way] for n, way in ways.items() if way in UNREACHED and not _holds(n, reached)}
+    others = tuple(name for name, way in ways.items() if way == "other" and not _holds(name, ways))
+    modules = {name: model.get_submodule(name) for name in reached}
+    through_torch = frozenset(name for name in reached if ways[name] == "torch")
+    return Sites(modules, through_torch, type(model).__name__, unreached, others)
+
+
+def _holds(name: str, names: Iterable[str]) -> bool:
+    """Whether one of the named modules is inside this one."""
+    return any(other.startswith(f"{name}." if name else "") and other != name for other in names)
+
+
+def _tell_ways(model: nn.Module, found: Sites) -> str:
+    """Say why nothing of a model is reached."""
+    for name, why in found.unreached.items():
+        return f"whose {type(model.get_submodule(name)).__name__} {why}"
+    for name in found.others:
+        return f"whose {type(model.get_submodule(name)).__name__} has no softmax over queries and keys"
+    return "in which no attention was found"
 
 
 def find_owners(model: nn.Module) -> list[nn.Module]:
@@ -88,34 +118,3 @@ def find_owners(model: nn.Module) -> list[nn.Module]:
             found.append(module)
             inside |= {id(part) for part in module.modules()}
     return found
-
-
-def _way(module: nn.Module) -> str | None:
-    """How a module's attention is reached, if it has any."""
-    if "ALL_ATTENTION_FUNCTIONS" in _mentioned(type(module)):
-        return "transformers"
-    return "torch" if _calls_torch(module) else None
-
-
-def _calls_torch(module: nn.Module) -> bool:
-    if type(module).__module__.startswith("transformers."):
-        return False
-    if isinstance(module, nn.MultiheadAttention) or isinstance(getattr(module, "fused_attn", None), bool):
-        return True
-    return "scaled_dot_product_attention" in _mentioned(type(module))
-
-
-def _mentioned(kind: type) -> frozenset[str]:
-    """Every global and attribute name that a class's own methods use, decorated or not."""
-    return _names_in(kind)
-
-
-@cache
-def _names_in(kind: type) -> frozenset[str]:
-    own = [base for base in kind.__mro__ if base not in nn.Module.__mro__ and base.__module__ not in _FRAMEWORK]
-    return frozenset(name for base in own for method in vars(base).values() for name in _names(method))
-
-
-def _names(method: Any) -> tuple[str, ...]:
-    plain: object = inspect.unwrap(method) if callable(method) else None
-    return plain.__code__.co_names if isinstance(plain, FunctionType) else ()
