@@ -105,7 +105,7 @@ def _reason(detail: str) -> str:
     """Reasons that many share, in few words; any other as it is."""
     for part, reason in (("requires the timm", "needs timm"), ("million parameters", "too large"), ("no inputs", "no general inputs"),
                          ("requires the natten", "needs natten"), ("requires the torchaudio", "needs torchaudio"), ("detectron2", "needs detectron2"),
-                         ("no answer in", "takes too long"), ("StrictDataclass", "sizes that its config refuses")):  # fmt: skip
+                         ("more than", "takes too long"), ("StrictDataclass", "sizes that its config refuses")):  # fmt: skip
         if part in detail:
             return reason
     return "no general sizes or inputs"

@@ -1,4 +1,4 @@
-"""A worker process checks one model type after another; one that hangs or dies costs its type and is replaced.
+"""A worker process checks one model type after another; one that takes too long or dies costs its type and is replaced.
 
 Results are written one a line as they come. A sweep that was killed goes on where it stopped, unless strop or the
 sweep itself has changed since.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import queue
-import selectors
+import signal
 import subprocess
 import sys
 import threading
@@ -20,7 +20,9 @@ from typing import Any
 
 from sweep.columns import COLUMNS
 
-SECONDS, GIGABYTES = 180.0, 6
+SECONDS, GIGABYTES = 120, 6
+"""Processor time and memory that one model type may take."""
+
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "build" / "families.jsonl"
 SOURCES = ("src/strop/patching", "src/strop/kernels", "src/strop/normalisers", "tools/sweep")
@@ -35,14 +37,14 @@ class Worker:
     def ask(self, model_type: str) -> dict[str, Any]:
         """The row of a model type, or one that says why there is none."""
         process = self._process = self._process or _start()
-        assert process.stdin is not None
+        assert process.stdin is not None and process.stdout is not None
         process.stdin.write(model_type + "\n")
         process.stdin.flush()
-        line = _read_line(process)
+        line = process.stdout.readline()
         if line:
             return dict(json.loads(line))
-        self.end()
-        return _lost(model_type, process.returncode)
+        self._process = None
+        return _lost(model_type, process.wait())
 
     def end(self) -> None:
         """Stop the process."""
@@ -105,6 +107,7 @@ def serve() -> None:
     answers, sys.stdout = sys.stdout, sys.stderr  # what models print is not an answer
     for line in sys.stdin:
         start = time.process_time()
+        resource.setrlimit(resource.RLIMIT_CPU, (int(start) + SECONDS, resource.RLIM_INFINITY))
         row = check(line.strip()).record()
         print(json.dumps(row | {"seconds": round(time.process_time() - start, 2)}), file=answers, flush=True)
 
@@ -121,16 +124,8 @@ def _start() -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
 
-def _read_line(process: subprocess.Popen[str]) -> str:
-    """What the process answers, or nothing if it dies or takes too long."""
-    assert process.stdout is not None
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)
-        return process.stdout.readline() if selector.select(SECONDS) else ""
-
-
-def _lost(model_type: str, code: int | None) -> dict[str, Any]:
-    why = f"no answer in {SECONDS:.0f} s" if code == -9 else f"the process died with {code}"
+def _lost(model_type: str, code: int) -> dict[str, Any]:
+    why = f"more than {SECONDS} s" if code == -signal.SIGXCPU else f"the process died with {code}"
     lost = {"word": "not runnable", "detail": why}
     return {"model_type": model_type, "model_class": "", "reads": "", "attention": 0, "left": [],
             "columns": dict.fromkeys(COLUMNS, lost), "seconds": SECONDS}  # fmt: skip
