@@ -118,8 +118,6 @@ def _check_doubled(case: Case, column: Column, row: Row, plain: list[Tensor], se
     with Watch(case.model, BETA, frozenset(seen.softmaxes)):
         theirs = _run(column, case)
     outcome = _compare(case, column, row, theirs, lambda model, **words: strop.sharpened(model, Softmax(BETA), **words))
-    if outcome.word == "differs" and row.columns["forward"].word == "partial":
-        return Outcome("partial", outcome.detail)
     if outcome.word == "equal" and distance(plain, theirs) < VISIBLE:
         return Outcome("equal", "but twice the logits hardly change this model")
     return outcome
@@ -147,9 +145,10 @@ def _enter(case: Case, column: Column, row: Row, theirs: list[Tensor], block: Bl
         return Outcome("raised", describe(error))
     far = distance(theirs, ours)
     row.left = sorted({*row.left, *left.sites})
+    differs = "" if far < CLOSE else f"by {far:.1e} of the largest value"
     if left.sites:
-        return Outcome("silent" if far < CLOSE else "differs", f"left alone: {_few(left.sites)}")
-    return Outcome("equal") if far < CLOSE else Outcome("differs", f"by {far:.1e} of the largest value")
+        return Outcome("silent", f"left alone: {_few(left.sites)}" + (differs and f"; differs {differs}"))
+    return Outcome("differs", differs) if differs else Outcome("equal")
 
 
 class _observe:  # noqa: N801, a block, written as one
@@ -178,20 +177,27 @@ def _run(column: Column, case: Case) -> list[Tensor]:
 
 
 def distance(theirs: list[Tensor], ours: list[Tensor]) -> float:
-    """The largest difference, relative to each tensor's largest value; infinite where shapes or NaNs differ."""
+    """The largest difference, relative to each tensor's largest value; infinite where shapes or NaNs differ.
+
+    A tensor that is next to nothing beside the others, as the gradient of a key's bias, is measured by them.
+    """
     if len(theirs) != len(ours):
         return math.inf
-    return max((_distance(a, b) for a, b in zip(theirs, ours, strict=True)), default=0.0)
+    floor = max(map(_largest, theirs), default=0.0) * CLOSE
+    return max((_distance(a, b, floor) for a, b in zip(theirs, ours, strict=True)), default=0.0)
 
 
-def _distance(theirs: Tensor, ours: Tensor) -> float:
+def _distance(theirs: Tensor, ours: Tensor, floor: float) -> float:
     if theirs.shape != ours.shape or not torch.equal(theirs.isfinite(), ours.isfinite()):
         return math.inf
     kept = theirs.isfinite()
-    if not kept.any():
-        return 0.0
-    a, b = theirs[kept], ours[kept]
-    return float((a - b).abs().max() / a.abs().max().clamp(min=1e-6))
+    scale = max(_largest(theirs), floor, 1e-6)
+    return float((theirs[kept] - ours[kept]).abs().max()) / scale if kept.any() else 0.0
+
+
+def _largest(tensor: Tensor) -> float:
+    kept = tensor[tensor.isfinite()]
+    return float(kept.abs().max()) if kept.numel() else 0.0
 
 
 def describe(error: BaseException) -> str:

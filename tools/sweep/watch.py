@@ -1,7 +1,8 @@
 """Sees every attention that a model computes without strop, whatever the model's code looks like.
 
 A dispatch mode meets each operator that torch runs. Attention is one of torch's fused operators, or a softmax over the
-last axis whose result is, after a few harmless steps such as dropout, multiplied with something by a batched product.
+last axis between two batched products, with none but harmless steps such as scaling, masks and dropout in between: so a
+router's softmax, or one that mixes streams, is none.
 What runs inside strop's kernels is not counted. So in a patched model whatever is left here is attention that strop does
 not reach, found without asking strop.
 
@@ -23,10 +24,17 @@ from torch.utils._pytree import tree_leaves
 FUSED = ("scaled_dot_product_attention", "_scaled_dot_product", "_native_multi_head_attention",
          "_transformer_encoder_layer_fwd", "_flash_attention", "_efficient_attention")  # fmt: skip
 SOFTMAX = ("_softmax", "_safe_softmax", "softmax")
-HARMLESS = ("_to_copy", "clone", "mul", "mul_", "div", "div_", "where", "masked_fill", "masked_fill_", "native_dropout",
-            "nan_to_num", "index", "copy_", "constant_pad_nd", "cat", "add", "sub", "repeat")  # fmt: skip
+HARMLESS = ("_to_copy", "clone", "copy_", "mul", "mul_", "div", "div_", "add", "add_", "sub", "sub_", "neg", "tanh", "clamp",
+            "where", "masked_fill", "masked_fill_", "native_dropout", "nan_to_num", "index", "index_put_", "gather", "cat",
+            "stack", "flip", "roll", "repeat", "constant_pad_nd", "slice_scatter", "select_scatter")  # fmt: skip
 PRODUCT = ("bmm", "baddbmm")
 OURS = ("strop.kernels", "strop.patching.frames", "strop.patching.measure")
+
+Mark = tuple[int, str]
+"""Which softmax a tensor comes from, and in which module."""
+
+LOGITS: Mark = (-1, "")
+"""The mark of what comes from a batched product and may become attention."""
 
 
 class Watch(TorchDispatchMode):
@@ -40,7 +48,7 @@ class Watch(TorchDispatchMode):
         self._names = {id(module): name for name, module in model.named_modules()}
         self._beta, self._sharpened = beta, softmaxes
         self._seen = 0
-        self._made: dict[int, tuple[int, str]] = {}
+        self._made: dict[int, Mark] = {}
         self._kept: list[Tensor] = []
 
     def __torch_dispatch__(
@@ -69,7 +77,7 @@ class Watch(TorchDispatchMode):
         return func(*args, **kwargs)
 
     def _softmax(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        place = self._place()
+        place = self._place() if self._made.get(_storage(args[0])) == LOGITS else None
         if place is None:
             return func(*args, **kwargs)
         number, self._seen = self._seen, self._seen + 1
@@ -81,12 +89,15 @@ class Watch(TorchDispatchMode):
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         marks = [mark for mark in (self._made.get(_storage(tensor)) for tensor in tensors) if mark is not None]
         out = func(*args, **kwargs)
-        for number, place in marks if name in PRODUCT else ():
-            self.sites[place] += number not in self.softmaxes
-            self.softmaxes.add(number)
-        return self._mark(out, marks[0]) if marks and name not in PRODUCT else out
+        if name not in PRODUCT:
+            return self._mark(out, max(marks)) if marks else out
+        for number, place in marks:
+            if (number, place) != LOGITS:
+                self.sites[place] += number not in self.softmaxes
+                self.softmaxes.add(number)
+        return self._mark(out, LOGITS)
 
-    def _mark(self, out: Any, mark: tuple[int, str]) -> Any:
+    def _mark(self, out: Any, mark: Mark) -> Any:
         for tensor in tree_leaves(out):
             if isinstance(tensor, Tensor):
                 self._made[_storage(tensor)] = mark
