@@ -47,7 +47,7 @@ CLASSES = {
     "maskformer MaskFormerHungarianMatcher": None,
     "xlm XLMSQuADHead": None,
     "rag RagTokenForGeneration": None,
-    "mamba2 Mamba2RMSNormGated": None,
+    "mamba2 MambaRMSNormGated": None,
     "wav2vec2 Wav2Vec2AttnAdapterLayer": None,
 }
 

@@ -192,7 +192,7 @@ def test_an_edge_puts_itself_in() -> None:
     model, inputs = families.model("llama"), families.inputs("llama")
 
     class Edge:
-        def put_on(self, model: nn.Module) -> AbstractContextManager[nn.Module]:
+        def put_on(self, model: nn.Module, partial: bool = False) -> AbstractContextManager[nn.Module]:
             return sharpened(model, {"*.1.*": Softmax(3.0)})
 
     with sharpened(model, Softmax(3.0), layers=[1]):
@@ -274,7 +274,6 @@ def test_gradients_flow() -> None:
 
 UNREACHABLE = {
     "BloomForCausalLM": {"vocab_size": 97, "hidden_size": 32, "n_layer": 1, "n_head": 4},
-    "FalconForCausalLM": {"vocab_size": 97, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4},
     "DebertaV2Model": {"vocab_size": 97, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4,
                        "intermediate_size": 48},
 }  # fmt: skip
@@ -285,8 +284,37 @@ UNREACHABLE = {
 def test_models_that_never_call_the_interface_are_named(name: str) -> None:
     kind = getattr(transformers, name)
     model = kind(kind.config_class(**UNREACHABLE[name]))
-    with pytest.raises(ValueError, match=f"model must call .* got {name}"), sharpened(model, Softmax()):
+    wrong = rf"model must call .* got {name}, whose \w+Attention writes its softmax out"
+    with pytest.raises(ValueError, match=wrong), sharpened(model, Softmax()):
         pass
+
+
+TORCHS = {
+    "FalconForCausalLM": {"vocab_size": 97, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+                          "alibi": True, "bos_token_id": 1, "eos_token_id": 2},
+    "WavLMModel": {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48,
+                   "conv_dim": (16, 16), "conv_stride": (5, 2), "conv_kernel": (10, 3), "num_conv_pos_embeddings": 16,
+                   "num_conv_pos_embedding_groups": 4},
+    "Aimv2VisionModel": families.VIT,
+}  # fmt: skip
+"""Models of transformers that call torch's function themselves, all through or in part."""
+
+
+@pytest.mark.parametrize("name", TORCHS)
+def test_transformers_classes_that_call_torchs_function(name: str, draw: torch.Generator) -> None:
+    kind = getattr(transformers, name)
+    model = kind(kind.config_class(**TORCHS[name])).eval()
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            nn.init.normal_(parameter, std=0.3, generator=draw)
+    given = {"FalconForCausalLM": families.ids(2, 9), "WavLMModel": torch.randn(2, 800, generator=draw)}
+    inputs = given.get(name, torch.randn(2, 3, 16, 16, generator=draw))
+    with torch.no_grad():
+        plain = model(inputs)[0 if name != "Aimv2VisionModel" else 1]
+        with sharpened(model, Softmax()):
+            close(model(inputs)[0 if name != "Aimv2VisionModel" else 1], plain)
+        with sharpened(model, Softmax(3.0)):
+            assert (model(inputs)[0 if name != "Aimv2VisionModel" else 1] - plain).abs().max() > 1e-2
 
 
 def test_bad_arguments_say_what_is_wrong() -> None:

@@ -123,15 +123,18 @@ class Edge:
         require(weights == self.fingerprint, rule, weights, remedy, EdgeError)
 
     @contextmanager
-    def put_on(self, model: nn.Module) -> Iterator[nn.Module]:
-        """Put the edge on its model for the length of the block; `strop.sharpened(model, edge)` does the same."""
+    def put_on(self, model: nn.Module, partial: bool = False) -> Iterator[nn.Module]:
+        """Put the edge on its model for the length of the block; `strop.sharpened(model, edge)` does the same.
+
+        An edge names its modules. `partial` accepts that some of them run without calling the attention we replace.
+        """
         from strop.calibration.interventions import scale_outputs
         from strop.patching.sharpen import sharpened
 
         self.check(model)
         with ExitStack() as stack:
             if self.form != "none":
-                stack.enter_context(sharpened(model, self.normalisers()))
+                stack.enter_context(sharpened(model, self.normalisers(), partial=partial))
             stack.enter_context(scale_outputs(model, self.outputs))
             yield model
 

@@ -19,9 +19,8 @@ from torch import Tensor, nn
 from strop._checks import require
 from strop.calibration.edge import Edge
 from strop.kernels import Request
-from strop.patching.frames import Frame
+from strop.patching.block import Change, apply
 from strop.patching.measure import row_stats
-from strop.patching.sharpen import apply
 from strop.patching.sites import find_sites
 
 GRID = tuple(2.0 ** (i / 4) for i in range(-4, 9))
@@ -65,8 +64,7 @@ def measure_entropies(model: nn.Module, texts: Tensor) -> dict[str, Tensor]:
         curve = [row_stats(one).entropy.double().mean(-1).mean(0) for one in scaled]
         found.setdefault(name, []).append(torch.stack(curve))
 
-    frame = Frame({module: name for name, module in sited.all.items()}, observer=observe)
-    with apply(model, sited, frame):
+    with apply(model, sited, Change(observer=observe, chosen=list(sited.all))):
         for ids in texts.split(1):
             model(input_ids=ids, use_cache=False)
     return {name: torch.stack(curves).mean(0) for name, curves in found.items()}

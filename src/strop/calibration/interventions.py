@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,29 +22,46 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import checkpoint
 
 from strop.calibration.forms import Constant, Form
+from strop.patching.frames import Frame, Part, find_parts, push
 from strop.patching.layout import find_output
+from strop.patching.recompute import remember_frames
 from strop.patching.sharpen import sharpened
 from strop.patching.sites import find_sites
+from strop.patching.stand_in import StandIn, stand
 
 
 @contextmanager
 def scale_outputs(model: nn.Module, scales: Mapping[str, Tensor]) -> Iterator[None]:
     """Scale head outputs by 1 + scales[name] [heads] for the length of the block; gradients reach the scales."""
-    modules = dict(model.named_modules())
-    with ExitStack() as stack:
-        for name, scale in scales.items():
-            hook = find_output(modules[name]).register_forward_pre_hook(_make_scaling(scale))
-            stack.callback(hook.remove)
+    frame = Frame()
+    frame.put_on = partial(_put_scales, model, scales, frame)
+    with push(frame), frame.put_on(), remember_frames():
         yield
 
 
-def _make_scaling(scale: Tensor) -> Any:
-    def hook(_: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        joined = given[0]
-        heads = joined.unflatten(-1, (len(scale), -1))
-        return ((heads * (1.0 + scale[:, None]).to(heads.dtype)).flatten(-2), *given[1:])
+@contextmanager
+def _put_scales(model: nn.Module, scales: Mapping[str, Tensor], frame: Frame) -> Iterator[None]:
+    modules = dict(model.named_modules())
+    with ExitStack() as stack:
+        for name, scale in scales.items():
+            stack.enter_context(stand(find_output(modules[name]), _Output, _Scale(frame, name, scale=scale)))
+        yield
 
-    return hook
+
+@dataclass(eq=False, kw_only=True)
+class _Scale(Part):
+    scale: Tensor
+
+
+class _Output(StandIn):
+    """The role of an output projection whose inputs, the heads' outputs, are scaled."""
+
+    def __call__(self, joined: Tensor, *args: Any, **kwargs: Any) -> Any:
+        for part in find_parts(self):
+            assert isinstance(part, _Scale)
+            heads = joined.unflatten(-1, (len(part.scale), -1))
+            joined = (heads * (1.0 + part.scale[:, None]).to(heads.dtype)).flatten(-2)
+        return super().__call__(joined, *args, **kwargs)
 
 
 def _takes_scaled_queries(model: nn.Module) -> bool:

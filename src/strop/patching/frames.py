@@ -1,25 +1,33 @@
-"""What is in force on which module: a stack of frames for every attention module of a model.
+"""What is in force on which module: frames, each with its part on every attention module that it concerns.
 
-`sharpened` and `observed` push one frame each on the modules they concern and take it away on exit. A
-module's normaliser is resolved from the outermost frame inwards: an inner frame replaces the outer one on the
-heads it names and leaves the rest. Frames are kept by module, never globally, so two models in two threads do
-not meet; a module without frames is plain softmax.
+`sharpened` and `observed` put one frame each on a model and take it away on exit. A module's normaliser is resolved
+from the outermost part inwards: an inner one replaces the outer one on the heads it names and leaves the rest. Parts
+are kept on the module, never globally, so two models do not meet; a module without parts is plain softmax.
+
+A frame belongs to the context that entered its block: a thread, or a task of asyncio. A call uses the frames of its
+own context, so one model may be used in two threads under two rules. A thread that entered no block for the module (a
+streamer's, autograd's, a data loader's) uses the frames of the one that did, and is refused where several did.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from weakref import WeakKeyDictionary
+from itertools import pairwise
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 
+from strop._checks import require
+from strop.errors import StateError
 from strop.kernels import Request, attend
 from strop.kernels.checks import check_rule, check_tensors
 from strop.normalisers import Normaliser, Softmax
 from strop.normalisers.on_heads import on_heads
+from strop.patching.stand_in import StandIn, standing
 
 Observer = Callable[[str, Request], None]
 """Called with the module's name and what it asks of attention, the normaliser not yet resolved."""
@@ -27,66 +35,148 @@ Observer = Callable[[str, Request], None]
 PLAIN = Softmax()
 """What a module without frames runs with, and what a request says before its frames are asked."""
 
-_LOCK = threading.RLock()
-_FRAMES: WeakKeyDictionary[nn.Module, tuple[Frame, ...]] = WeakKeyDictionary()
+
+@dataclass(eq=False)
+class Frame:
+    """One use of `sharpened` or `observed` on one model.
+
+    Attributes:
+        observer: Told of every call.
+        outer: The frames in force where this one was entered.
+        put_on: Puts the frame on its model, for the length of a block.
+        live: Whether its block is open.
+        ran: Names of the modules that ran.
+        called: Names of those that called our attention.
+        traced: Whether torch.compile has read a call; compiled calls are not counted.
+    """
+
+    observer: Observer | None = None
+    outer: tuple[Frame, ...] = ()
+    put_on: Callable[[], AbstractContextManager[None]] = nullcontext
+    live: bool = False
+    ran: set[str] = field(default_factory=set)
+    called: set[str] = field(default_factory=set)
+    traced: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Choice:
     """A normaliser for some heads of one module; None means all of them."""
 
     normaliser: Normaliser
     heads: tuple[int, ...] | None = None
+    _made: dict[tuple[int, Normaliser], Normaliser] = field(default_factory=dict)
+
+    def over(self, outer: Normaliser, n_heads: int) -> Normaliser:
+        """Return this normaliser on its heads and the outer one on the rest."""
+        if self.heads is None:
+            return self.normaliser
+        key = (n_heads, outer)
+        if key not in self._made:
+            self._made[key] = on_heads(self.heads, n_heads, self.normaliser, outer)
+        return self._made[key]
 
 
 @dataclass(eq=False)
-class Frame:
-    """One use of `sharpened` or `observed` on one model."""
+class Part:
+    """What a frame is on one module."""
 
-    names: Mapping[nn.Module, str]
-    choices: Mapping[nn.Module, Choice] = field(default_factory=dict)
-    observer: Observer | None = None
-    calls: int = 0
-    forwards: int = 0
+    frame: Frame
+    name: str
+    choice: Choice | None = None
+
+
+_HERE: ContextVar[tuple[Frame, ...]] = ContextVar("strop_frames", default=())
 
 
 @contextmanager
 def push(frame: Frame) -> Iterator[None]:
-    """Keep a frame on its modules for the length of the block."""
-    with _LOCK:
-        for module in frame.names:
-            _FRAMES[module] = (*_FRAMES.get(module, ()), frame)
+    """Make a frame one of this context, inside those that are, for the length of the block."""
+    frame.outer = _HERE.get()
+    _HERE.set((*frame.outer, frame))
+    frame.live = True
     try:
         yield
     finally:
-        with _LOCK:
-            for module in frame.names:
-                _FRAMES[module] = tuple(other for other in _FRAMES[module] if other is not frame)
+        frame.live = False
+        _HERE.set(tuple(other for other in _HERE.get() if other is not frame))
+
+
+@contextmanager
+def enter_again(frames: Sequence[Frame]) -> Iterator[None]:
+    """Make these the frames of this context for the length of the block, and put those back that are over."""
+    before = _HERE.get()
+    with ExitStack() as stack:
+        for frame in frames:
+            if not frame.live:
+                stack.enter_context(frame.put_on())
+        _HERE.set(tuple(frames))
+        stack.callback(_HERE.set, before)
+        yield
+
+
+def frames_here() -> tuple[Frame, ...]:
+    """Return the frames of this context."""
+    return _HERE.get()
+
+
+def find_parts(module: nn.Module) -> tuple[Part, ...]:
+    """Return what is in force on a module for this context, the outermost first."""
+    parts: tuple[Part, ...] = standing(module)
+    if len(parts) < 2:
+        return parts
+    if not torch.compiler.is_compiling():  # which cannot ask for the context
+        here = _HERE.get()
+        own = tuple(part for part in parts if part.frame in here)
+        if own:
+            return own
+    nested = all(outer.frame in inner.frame.outer for outer, inner in pairwise(parts))
+    require(
+        nested,
+        "a thread without a block of its own must find one rule on the model",
+        f"{len(parts)} on {parts[0].name or type(module).__name__}, of several threads",
+        "Enter `sharpened` in this thread too",
+        StateError,
+    )
+    return parts
 
 
 def answer(module: nn.Module, request: Request) -> Tensor:
     """Run what a module asks for as its frames say, and tell their observers; return the output [B, H, n_q, d_v]."""
-    frames = _FRAMES.get(module, ())
-    for frame in frames:
-        frame.calls += 1
-        if frame.observer is not None:
-            frame.observer(frame.names[module], request)
+    parts = find_parts(module)
+    for part in parts:
+        _note(part, request)
     check_tensors(*request[:3], enable_gqa=True)
-    request = request._replace(normaliser=_resolve(module, frames, request.n_heads))
+    request = request._replace(normaliser=resolve(parts, request.n_heads))
     check_rule(request)
     return attend(request)[0]
 
 
-def resolve(module: nn.Module, n_heads: int) -> Normaliser:
-    """Return the one normaliser that the frames on a module amount to."""
-    return _resolve(module, _FRAMES.get(module, ()), n_heads)
-
-
-def _resolve(module: nn.Module, frames: Sequence[Frame], n_heads: int) -> Normaliser:
+def resolve(parts: Sequence[Part], n_heads: int) -> Normaliser:
+    """Return the one normaliser that the parts on a module amount to."""
     normaliser: Normaliser = PLAIN
-    for choice in (frame.choices[module] for frame in frames if module in frame.choices):
-        if choice.heads is None:
-            normaliser = choice.normaliser
-        else:
-            normaliser = on_heads(choice.heads, n_heads, choice.normaliser, normaliser)
+    for part in parts:
+        if part.choice is not None:
+            normaliser = part.choice.over(normaliser, n_heads)
     return normaliser
+
+
+def _note(part: Part, request: Request) -> None:
+    if torch.compiler.is_compiling():
+        part.frame.traced = True
+    else:
+        part.frame.called.add(part.name)
+    if part.frame.observer is not None and part.frame.live:
+        part.frame.observer(part.name, request)
+
+
+class Site(StandIn):
+    """The role of every module that a frame is on: its runs are noted."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the module, then note it."""
+        out = super().__call__(*args, **kwargs)
+        if not torch.compiler.is_compiling():
+            for part in find_parts(self):
+                part.frame.ran.add(part.name)
+        return out

@@ -5,7 +5,7 @@
 
 While a model is patched its configs say `strop` or `strop_eager`; models that share a config object are
 counted, so that one thread's exit does not take the patch from another. A model that shares the config but
-has no frame gets plain softmax.
+has no frame gets plain softmax. A copy of such a config says its own name again.
 """
 
 from __future__ import annotations
@@ -29,6 +29,25 @@ _USERS: dict[int, tuple[Any, str | None, int]] = {}
 
 _UNKNOWN = ("indices", "block_indices", "cache")
 """Keywords of sparse and paged attention: they change which keys are seen, so they must not be dropped."""
+
+
+class Name(str):
+    """One of our names in a config, for a while: a deep copy or a pickle has the config's own."""
+
+    own: str | None
+
+    @classmethod
+    def over(cls, own: str | None, name: str) -> Name:
+        """Return our name in the place of a config's own."""
+        made = cls(name)
+        made.own = own
+        return made
+
+    def __deepcopy__(self, memo: object) -> str | None:
+        return self.own
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return (type(None), ()) if self.own is None else (str, (self.own,))
 
 
 @contextmanager
@@ -127,7 +146,7 @@ def _take(config: Any, name: str) -> None:
     with _LOCK:
         _, own, users = _USERS.get(id(config), (config, config._attn_implementation_internal, 0))
         _USERS[id(config)] = (config, own, users + 1)
-        config._attn_implementation_internal = name
+        config._attn_implementation_internal = Name.over(own, name)
 
 
 def _release(config: Any) -> None:

@@ -14,14 +14,12 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 
 from torch import Tensor, nn
 
 from strop.kernels import Request
-from strop.patching.frames import Frame
+from strop.patching.block import Change, apply
 from strop.patching.measure import measure
-from strop.patching.sharpen import apply
 from strop.patching.sites import Sites, find_sites
 from strop.records import Record
 
@@ -83,13 +81,14 @@ class Observations:
 
 
 @contextmanager
-def observed(model: nn.Module) -> Iterator[Observations]:
+def observed(model: nn.Module, partial: bool = False) -> Iterator[Observations]:
     """Measure every attention call that a model makes inside the block, a forward pass or a whole `generate`.
 
     The outputs are the model's own, to rounding error. Statistics are gathered in memory that grows with the length.
 
     Args:
         model: A transformers model, or any module whose attention is torch's own function.
+        partial: Accept a model of which not all attention is reached, with a warning; otherwise it is refused.
 
     Examples:
         >>> import strop, torch
@@ -102,9 +101,9 @@ def observed(model: nn.Module) -> Iterator[Observations]:
         (0, 0, 20, True)
     """
     found = find_sites(model)
-    seen = Observations({name: layer for layer, name in enumerate(found.all)}, partial(_crosses, model, found))
-    frame = Frame({module: name for name, module in found.all.items()}, observer=seen.note)
-    with apply(model, found, frame):
+    layers = {name: layer for layer, name in enumerate(found.all)}
+    seen = Observations(layers, lambda name, request: _crosses(model, found, name, request))
+    with apply(model, found, Change({}, seen.note, [*found.all, *found.unreached], partial)):
         yield seen
 
 

@@ -4,7 +4,7 @@ A class is known by the names that its methods use, and the functions that they 
 
     transformers   ALL_ATTENTION_FUNCTIONS: transformers' attention interface
     torch          scaled_dot_product_attention or multi_head_attention_forward: torch's own functions
-    written out    a softmax and a product of matrices, in a class that is called attention or speaks of queries and keys
+    written out    a softmax and a product of matrices, in a class called attention or that speaks of queries and keys
     kernel         a call of another library's attention, such as flash_attn_func
     other          called attention, or a mixer of the recurrent kind, without any of these: nothing to sharpen
 
@@ -68,8 +68,9 @@ class Reading:
 
 def find_way(module: nn.Module) -> Way | None:
     """Say how a module attends, by its class; None for a module that does not."""
+    kind: type = type(module)
     timm = isinstance(getattr(module, "fused_attn", None), bool)
-    return "torch" if timm or isinstance(module, nn.MultiheadAttention) else find_way_of(type(module))
+    return "torch" if timm or isinstance(module, nn.MultiheadAttention) else find_way_of(kind)
 
 
 @cache

@@ -16,25 +16,24 @@ data (calibration); a model must never be made worse silently.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, runtime_checkable
 
 from torch import nn
 
 from strop._checks import require
-from strop.errors import ArgumentTypeError, StateError
+from strop.errors import ArgumentTypeError
 from strop.normalisers import Normaliser, by_name
-from strop.patching.frames import Choice, Frame, push
-from strop.patching.interface import switch
-from strop.patching.sites import Sites, find_owners, find_sites
-from strop.patching.torch_modules import reroute
+from strop.patching.block import Change, apply
+from strop.patching.frames import Choice
+from strop.patching.sites import Sites, find_sites
 
 
 @runtime_checkable
 class Applicable(Protocol):
     """What knows by itself how to be put into a model, as a calibrated edge does."""
 
-    def put_on(self, model: nn.Module) -> AbstractContextManager[object]:
+    def put_on(self, model: nn.Module, partial: bool = False) -> AbstractContextManager[object]:
         """Return the block in which the model has it."""
 
 
@@ -47,6 +46,7 @@ def sharpened(
     normaliser: Normalisers | Applicable,
     layers: Sequence[int | str] | None = None,
     heads: Sequence[int] | None = None,
+    partial: bool = False,
 ) -> Iterator[nn.Module]:
     """Use another normaliser in the attention of a model inside the block; on exit the model is as before.
 
@@ -60,6 +60,8 @@ def sharpened(
             normalisers.
         layers: Numbers, names or patterns of attention modules. None: all.
         heads: Numbers of query heads. None: all.
+        partial: Accept a model of which not all that was chosen is reached, with a warning. Otherwise such a model is
+            refused, by name of the modules; `strop.coverage` tells beforehand.
 
     Examples:
         >>> import strop, torch
@@ -72,47 +74,26 @@ def sharpened(
     if isinstance(normaliser, Applicable):
         require(layers is None and heads is None, "layers and heads must be left out with an edge", (layers, heads),
                 "An edge names its heads itself")  # fmt: skip
-        with normaliser.put_on(model):
+        with normaliser.put_on(model, partial):
             yield model
         return
     found = find_sites(model)
-    frame = Frame({m: n for n, m in found.all.items()}, _choose(found, normaliser, layers, heads))
-    with apply(model, found, frame):
+    patterns = list(normaliser) if layers is None and isinstance(normaliser, Mapping) else layers
+    choices = _choose(found, normaliser, layers, heads)
+    chosen = {*choices, *found.choose_unreached(patterns)}
+    with apply(model, found, Change(choices, None, chosen, partial)):
         yield model
-
-
-@contextmanager
-def apply(model: nn.Module, found: Sites, frame: Frame) -> Iterator[None]:
-    """Put a frame on a model, and raise if the model then ran without ever calling our attention."""
-    with ExitStack() as stack:
-        stack.enter_context(push(frame))
-        stack.enter_context(switch(find_owners(model) if found.by_interface else ()))
-        stack.enter_context(reroute(model, found.by_torch.values()))
-        hook = model.register_forward_pre_hook(lambda *_: _count(frame))
-        stack.callback(hook.remove)
-        yield
-    require(
-        frame.calls > 0 or frame.forwards == 0,
-        f"{found.model} must call attention through transformers' interface or torch's function",
-        f"{frame.forwards} forward passes without one call",
-        "Its outputs in this block are those of the unchanged model",
-        StateError,
-    )
-
-
-def _count(frame: Frame) -> None:
-    frame.forwards += 1
 
 
 def _choose(
     found: Sites, normaliser: Normalisers, layers: Sequence[int | str] | None, heads: Sequence[int] | None
-) -> dict[nn.Module, Choice]:
+) -> dict[str, Choice]:
     chosen = found.choose(layers)
     picked = None if heads is None else tuple(heads)
     if isinstance(normaliser, Mapping):
         named = {name: rule for pattern, rule in normaliser.items() for name in found.choose([pattern])}
-        return {module: Choice(_build(named[name]), picked) for name, module in chosen.items() if name in named}
-    return {module: Choice(_build(normaliser), picked) for module in chosen.values()}
+        return {name: Choice(_build(named[name]), picked) for name in chosen if name in named}
+    return {name: Choice(_build(normaliser), picked) for name in chosen}
 
 
 def _build(normaliser: Normaliser | str) -> Normaliser:

@@ -58,6 +58,11 @@ class Sites:
         names = {name for layer in layers for name in self._match(layer)}
         return {name: module for name, module in everything.items() if name in names}
 
+    def choose_unreached(self, layers: Sequence[int | str] | None) -> list[str]:
+        """Return the names of those out of reach that `layers` means: all for None, those that a pattern fits."""
+        patterns = ["*"] if layers is None else [layer for layer in layers if isinstance(layer, str)]
+        return [name for name in self.unreached if any(fnmatchcase(name, pattern) for pattern in patterns)]
+
     def _match(self, layer: int | str) -> list[str]:
         names = list(self.all)
         if isinstance(layer, int):

@@ -1,32 +1,29 @@
 """The way into modules that call torch's attention themselves: nn.MultiheadAttention, timm, and your own.
 
 While patched, such a module's forward runs under a torch function mode that answers
-F.scaled_dot_product_attention with our attention. Three traps are closed for the length of the block:
-nn.TransformerEncoderLayer's fast path, which in eval mode never calls its attention module (a hook on that
-module turns it off); nn.TransformerEncoder's nested tensors; and timm's switch `fused_attn`, which chooses
-between torch's attention and a softmax written out.
+F.scaled_dot_product_attention with our attention. Three traps are closed by the roles that modules play for the length
+of the block: nn.TransformerEncoderLayer's fast path, which in eval mode never calls its attention module;
+nn.TransformerEncoder's nested tensors; and timm's switch `fused_attn`, which chooses between torch's attention and a
+softmax written out.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from types import FunctionType
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 from strop.kernels import Mask, Request
 from strop.kernels.dense import form_weights
 from strop.kernels.shapes import repeat_heads
-from strop.patching.frames import PLAIN, answer, resolve
-
-_LOCK = threading.RLock()
-_USERS: dict[int, int] = {}
-_UNDO: dict[int, Callable[[], None]] = {}
+from strop.patching.frames import PLAIN, Site, answer, find_parts, resolve
+from strop.patching.stand_in import Fixed
 
 
 def _body(function: Any) -> FunctionType:
@@ -41,25 +38,78 @@ _MULTI_HEAD = F.multi_head_attention_forward
 _MULTI_HEAD_BODY = _body(_MULTI_HEAD)
 
 
+class TorchSite(Site):
+    """A module that calls torch's attention: its forward runs under our mode, whoever calls it."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the module, by our attention."""
+        if "forward" not in vars(self):
+            return super().__call__(*args, **kwargs)
+        with _OurAttention(self):  # accelerate and others put a forward of theirs before the class's
+            return super().__call__(*args, **kwargs)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The module's own, with our attention in torch's place."""
+        with _OurAttention(self):
+            return super().forward(*args, **kwargs)
+
+
+class TimmSite(TorchSite):
+    """timm's attention, by torch's function."""
+
+    fused_attn = Fixed(True)
+
+
+class EncoderLayer(Site):
+    """nn.TransformerEncoderLayer without its fast path, which asks for this."""
+
+    activation_relu_or_gelu = Fixed(0)
+
+
+class Encoder(Site):
+    """nn.TransformerEncoder without nested tensors."""
+
+    use_nested_tensor = Fixed(False)
+
+
+def attending_modules() -> list[Any]:
+    """Return the modules whose calls of torch's attention we answer just now."""
+    return [mode.module for mode in _get_current_function_mode_stack() if isinstance(mode, _OurAttention)]
+
+
 @contextmanager
-def reroute(model: nn.Module, modules: Iterable[nn.Module]) -> Iterator[None]:
-    """Let the given modules, and the encoders above them, call our attention for the length of the block."""
-    encoders = [module for module in model.modules() if isinstance(module, nn.TransformerEncoder)]
-    taken = []
-    try:
-        for module in [*modules, *encoders]:
-            _take(module)
-            taken.append(module)
+def attend_again(modules: list[Any]) -> Iterator[None]:
+    """Answer the calls of these modules for the length of the block, where we do not do so already."""
+    active = attending_modules()
+    with ExitStack() as stack:
+        for module in modules:
+            if module not in active:
+                stack.enter_context(_OurAttention(module))
         yield
-    finally:
-        for module in reversed(taken):
-            _release(module)
+
+
+def find_role(module: nn.Module, through_torch: bool) -> type[Site]:
+    """Return the role that a module plays while it is patched."""
+    if isinstance(module, nn.TransformerEncoder):
+        return Encoder
+    if isinstance(module, nn.TransformerEncoderLayer):
+        return EncoderLayer
+    if not through_torch:
+        return Site
+    return TimmSite if isinstance(getattr(module, "fused_attn", None), bool) else TorchSite
+
+
+def find_encoders(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield name and module of torch's encoders and their layers, which must not go their fast ways."""
+    for name, module in model.named_modules():
+        if isinstance(module, nn.TransformerEncoder | nn.TransformerEncoderLayer):
+            yield name, module
 
 
 class _OurAttention(TorchFunctionMode):
     """Answers torch's attention inside one module's forward."""
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: Any) -> None:
         super().__init__()
         self.module = module
         self.last: Request | None = None
@@ -70,7 +120,8 @@ class _OurAttention(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         if func is F.scaled_dot_product_attention:
             self.last = _read(*args, **kwargs)
-            out, query = answer(self.module, self.last), args[0] if args else kwargs["query"]
+            with torch._C.DisableTorchFunction():  # our kernels call torch's function in earnest
+                out, query = answer(self.module, self.last), args[0] if args else kwargs["query"]
             return out.reshape(*query.shape[:-1], out.shape[-1])
         if func is _MULTI_HEAD:
             return self._multi_head(*args, **kwargs)
@@ -91,7 +142,7 @@ class _OurAttention(TorchFunctionMode):
     def _weights(self, request: Request) -> Tensor:
         """The dense weights of the last call, n × n: only where a module must return them."""
         key = repeat_heads(request.key, request.query)
-        rule = resolve(self.module, request.n_heads)
+        rule = resolve(find_parts(self.module), request.n_heads)
         return form_weights(request._replace(key=key, normaliser=rule))[0]
 
 
@@ -123,54 +174,3 @@ def _four_dimensional(
         mask = mask.reshape(-1, heads, *mask.shape[-2:])
     query, key, value = (x.reshape(-1, 1 if x.ndim < 4 else x.shape[-3], *x.shape[-2:]) for x in (query, key, value))
     return query, key, value, mask
-
-
-def _take(module: nn.Module) -> None:
-    with _LOCK:
-        _USERS[id(module)] = _USERS.get(id(module), 0) + 1
-        if _USERS[id(module)] == 1:
-            _UNDO[id(module)] = _patch(module)
-
-
-def _release(module: nn.Module) -> None:
-    with _LOCK:
-        _USERS[id(module)] -= 1
-        if _USERS[id(module)] == 0:
-            del _USERS[id(module)]
-            _UNDO.pop(id(module))()
-
-
-def _patch(module: nn.Module) -> Callable[[], None]:
-    """Change one module and return how to undo it."""
-    if isinstance(module, nn.TransformerEncoder):
-        return _set(module, "use_nested_tensor", False)
-    own = module.forward
-
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        with _OurAttention(module):
-            return own(*args, **kwargs)
-
-    hook = module.register_forward_pre_hook(lambda *_: None)
-    undo = [_set(module, "forward", forward), hook.remove]
-    if isinstance(getattr(module, "fused_attn", None), bool):
-        undo.append(_set(module, "fused_attn", True))
-
-    def undone() -> None:
-        for step in reversed(undo):
-            step()
-
-    return undone
-
-
-def _set(module: nn.Module, name: str, value: object) -> Callable[[], None]:
-    """Set an attribute on this very instance and return how to put back what was there."""
-    had, old = name in module.__dict__, module.__dict__.get(name)
-    module.__dict__[name] = value
-
-    def undo() -> None:
-        if had:
-            module.__dict__[name] = old
-        else:
-            del module.__dict__[name]
-
-    return undo
