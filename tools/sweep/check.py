@@ -1,18 +1,17 @@
 """One model in every column: the untouched model against the same model under strop, and what came of it.
 
-    equal         the same numbers, to rounding
-    partial       refused unless told `partial=True`, naming what is not reached; with it, equal
-    refused       a StropError before anything ran
-    raised        an error inside the block that the untouched model does not raise
-    differs       other numbers
-    silent        ran, and left attention as it was without a word
-    not runnable  the untouched model does not run here, and why
-    –             the column does not apply
+equal         the same numbers, to rounding
+partial       refused unless told `partial=True`, naming what is not reached; with it, equal
+refused       a StropError before anything ran
+raised        an error inside the block that the untouched model does not raise
+differs       other numbers
+silent        ran, and left attention as it was without a word
+not runnable  the untouched model does not run here, and why
+–             the column does not apply
 """
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -109,7 +108,9 @@ def _check_column(case: Case, name: str, column: Column, row: Row) -> Outcome:
     row.attention = row.attention or len(plain.sites)
     if name == "doubled":
         return _check_doubled(case, column, row, theirs, plain)
-    block: Block = _observe if name == "statistics" else lambda model, **words: strop.sharpened(model, Softmax(), **words)
+    block: Block = (
+        _observe if name == "statistics" else lambda model, **words: strop.sharpened(model, Softmax(), **words)
+    )
     return _compare(case, column, row, theirs, block)
 
 
@@ -125,11 +126,18 @@ def _check_doubled(case: Case, column: Column, row: Row, plain: list[Tensor], se
 
 def _compare(case: Case, column: Column, row: Row, theirs: list[Tensor], block: Block) -> Outcome:
     outcome = _enter(case, column, row, theirs, block, {})
-    takes_partial = "partial" in inspect.signature(strop.sharpened).parameters
-    if not takes_partial or outcome.word not in ("refused", "raised") or "partial=True" not in outcome.detail:
+    if outcome.word not in ("refused", "raised") or "partial=True" not in outcome.detail:
         return outcome
     again = _enter(case, column, row, theirs, block, {"partial": True})
-    return Outcome("partial", outcome.detail) if again.word in ("equal", "silent") else again
+    if again.word == "equal" or (again.word == "silent" and _told(case.model, row.left)):
+        return Outcome("partial", outcome.detail)
+    return again
+
+
+def _told(model: nn.Module, left: list[str]) -> bool:
+    """Whether strop names every module that was left alone, or the one around it."""
+    names = [f"{name}." for name in strop.coverage(model).unreached]
+    return all(f"{site}.".startswith(tuple(names)) for site in left)
 
 
 def _enter(case: Case, column: Column, row: Row, theirs: list[Tensor], block: Block, words: dict[str, Any]) -> Outcome:
@@ -202,7 +210,7 @@ def _largest(tensor: Tensor) -> float:
 
 def describe(error: BaseException) -> str:
     """An error in one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:600]
 
 
 def _few(sites: Counter[str]) -> str:

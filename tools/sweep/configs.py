@@ -29,8 +29,9 @@ NARROW = (
     (r"(^|_)(num_)?(attention_)?heads?$|(num|n)_\w*heads$|^num_mel_attn_heads$", 4),
     (r"qk_rope_head_dim|rotary_dim", 8),
     (r"head_dim|^d_kv$|^d_head$|dim_head|head_size|kv_channels", 16),
-    (r"(num|n)_(\w*_)?layers?$|(encoder|decoder|text|hidden|speech)_layers$|^(layers|depth|num_blocks)$|resampler_depth", 2),
-    (r"(intermediate|ffn|feedforward|feed_forward|inner|mlp|expert)_?\w*(size|dim)$|^d_ff$|^dff$|^dim_ff$|^d_inner$", 96),
+    (r"(num|n)_(\w*_)?layers?$|(encoder|decoder|text|hidden|speech)_layers$", 2),
+    (r"^(layers|depth|num_blocks|resampler_depth)$", 2),
+    (r"(intermediate|ffn|feedforward|feed_forward|inner|mlp|expert)_?\w*(size|dim)$|^(d_ff|dff|dim_ff|d_inner)$", 96),
     (r"lora_rank$|laurel_rank", 16),
     (r"^(image_size|resolution|crop_size|pretrain_image_size|tile_size|img_size)$", SIDE),
     (r"^patch_size$", 8),
@@ -78,7 +79,9 @@ def _sizes(config: PreTrainedConfig, rules: tuple[tuple[str, int], ...]) -> dict
     found: dict[str, Any] = {}
     if any(isinstance(vars(config).get(name), (list, tuple)) for name in STAGED):
         rules = tuple(rule for rule in rules if rule[1] not in (WIDTH, SIDE))
-        found = {name: [1] * len(value) for name in ("depths",) if isinstance(value := vars(config).get(name), (list, tuple))}
+        found = {
+            name: [1] * len(value) for name in ("depths",) if isinstance(value := vars(config).get(name), (list, tuple))
+        }
     for name, value in _fields(config).items():
         size = next((size for pattern, size in rules if re.search(pattern, name)), None)
         if size is not None and isinstance(value, int) and not isinstance(value, bool) and value > size:

@@ -63,7 +63,9 @@ def build(name: str, config: PreTrainedConfig, seed: int = 0) -> nn.Module:
 @torch.no_grad()
 def _enlarge(model: nn.Module, generator: Generator) -> None:
     for name, parameter in _large(model):
-        parameter.normal_(generator=generator).mul_(SPREAD * parameter[0].numel() ** -0.5 if "embed" not in name else 1.0)
+        parameter.normal_(generator=generator).mul_(
+            SPREAD * parameter[0].numel() ** -0.5 if "embed" not in name else 1.0
+        )
 
 
 def _large(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
@@ -13,12 +13,25 @@ import transformers
 
 from sweep.check import OUTCOMES
 from sweep.columns import COLUMNS
+from sweep.models import model_types
 from sweep.workers import ROOT
 
 START, END = "<!-- swept: start (make families) -->", "<!-- swept: end -->"
 PAGE, DATA = ROOT / "docs" / "families.md", ROOT / "docs" / "families.json"
 SIGNS = {"equal": "=", "partial": "part", "refused": "ref", "raised": "**raised**", "differs": "**differs**",
          "silent": "**silent**", "not runnable": "×", "–": ""}  # fmt: skip
+REASONS = {
+    "requires the timm": "needs timm",
+    "requires the natten": "needs natten",
+    "requires the torchaudio": "needs torchaudio",
+    "detectron2": "needs detectron2",
+    "million parameters": "too large",
+    "more than": "takes too long",
+    "no inputs": "no general inputs",
+    "StrictDataclass": "sizes that its config refuses",
+}
+"""What a message says → why many models do not run, in few words."""
+
 Row = dict[str, Any]
 
 
@@ -42,7 +55,7 @@ def tables(rows: list[Row]) -> Iterator[str]:
     run = [row for row in rows if row["columns"]["forward"]["word"] != "not runnable"]
     yield (
         f"transformers {transformers.__version__}, torch {torch.__version__.partition('+')[0]}, {date.today()}: "
-        f"{len(rows)} model types, {len(run)} of them run here.\n"
+        f"{len(rows)} of {len(model_types())} model types swept, {len(run)} of them run here.\n"
     )
     yield from _counts(rows)
     yield from _reached(run)
@@ -103,9 +116,7 @@ def _absent(rows: list[Row]) -> Iterator[str]:
 
 def _reason(detail: str) -> str:
     """Reasons that many share, in few words; any other as it is."""
-    for part, reason in (("requires the timm", "needs timm"), ("million parameters", "too large"), ("no inputs", "no general inputs"),
-                         ("requires the natten", "needs natten"), ("requires the torchaudio", "needs torchaudio"), ("detectron2", "needs detectron2"),
-                         ("more than", "takes too long"), ("StrictDataclass", "sizes that its config refuses")):  # fmt: skip
+    for part, reason in REASONS.items():
         if part in detail:
             return reason
     return "no general sizes or inputs"
@@ -117,14 +128,11 @@ def _lean(row: Row) -> Row:
     words = {cell["word"] for cell in columns.values()}
     if words == {"not runnable"}:
         columns = {"forward": columns["forward"]}
-    kept = {name: f"{cell['word']}: {cell['detail']}" if cell["detail"] else cell["word"] for name, cell in columns.items()}
+    kept = {
+        name: f"{cell['word']}: {cell['detail']}" if cell["detail"] else cell["word"] for name, cell in columns.items()
+    }
     return {name: value for name, value in row.items() if name not in ("columns", "seconds")} | {"columns": kept}
 
 
 def _plain(detail: str) -> str:
     return detail.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
-
-
-def totals(rows: Iterable[Row]) -> Counter[str]:
-    """How often each outcome came."""
-    return Counter(cell["word"] for row in rows for cell in row["columns"].values())

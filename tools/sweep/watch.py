@@ -3,8 +3,8 @@
 A dispatch mode meets each operator that torch runs. Attention is one of torch's fused operators, or a softmax over the
 last axis between two batched products, with none but harmless steps such as scaling, masks and dropout in between: so a
 router's softmax, or one that mixes streams, is none.
-What runs inside strop's kernels is not counted. So in a patched model whatever is left here is attention that strop does
-not reach, found without asking strop.
+What runs inside strop's kernels is not counted. So in a patched model whatever is left here is attention that strop
+does not reach, found without asking strop.
 
 With a beta, the watched attention is computed with its logits times beta: the model as it would be if all of its
 attention were sharpened, which is what `sharpened(model, Softmax(beta))` must equal.
@@ -24,9 +24,11 @@ from torch.utils._pytree import tree_leaves
 FUSED = ("scaled_dot_product_attention", "_scaled_dot_product", "_native_multi_head_attention",
          "_transformer_encoder_layer_fwd", "_flash_attention", "_efficient_attention")  # fmt: skip
 SOFTMAX = ("_softmax", "_safe_softmax", "softmax")
-HARMLESS = ("_to_copy", "clone", "copy_", "mul", "mul_", "div", "div_", "add", "add_", "sub", "sub_", "neg", "tanh", "clamp",
-            "where", "masked_fill", "masked_fill_", "native_dropout", "nan_to_num", "index", "index_put_", "gather", "cat",
-            "stack", "flip", "roll", "repeat", "constant_pad_nd", "slice_scatter", "select_scatter")  # fmt: skip
+HARMLESS = (
+    "_to_copy", "clone", "copy_", "mul", "mul_", "div", "div_", "add", "add_", "sub", "sub_", "neg", "tanh", "clamp",
+    "where", "masked_fill", "masked_fill_", "native_dropout", "nan_to_num", "index", "index_put_", "gather", "cat",
+    "stack", "flip", "roll", "repeat", "constant_pad_nd", "slice_scatter", "select_scatter",
+)  # fmt: skip
 PRODUCT = ("bmm", "baddbmm")
 OURS = ("strop.kernels", "strop.patching.frames", "strop.patching.measure")
 

@@ -37,7 +37,8 @@ class Worker:
     def ask(self, model_type: str) -> dict[str, Any]:
         """The row of a model type, or one that says why there is none."""
         process = self._process = self._process or _start()
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         process.stdin.write(model_type + "\n")
         process.stdin.flush()
         line = process.stdout.readline()
@@ -121,7 +122,9 @@ def _work(waiting: queue.SimpleQueue[str], done: queue.SimpleQueue[dict[str, Any
 
 def _start() -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "sweep", "--serve"]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
 
 
 def _lost(model_type: str, code: int) -> dict[str, Any]:
