@@ -31,6 +31,13 @@ def test_a_family_that_writes_its_attention_out_is_refused() -> None:
     assert {cell.word for cell in check("bloom").columns.values()} == {"refused", "–"}
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_a_family_that_is_reached_in_part_is_seen_without_asking_strop() -> None:
+    row = check("git")
+    assert row.columns["forward"].word == row.columns["doubled"].word == "partial"
+    assert row.left == ["git.encoder.layer.0.attention.self", "git.encoder.layer.1.attention.self"]
+
+
 class Written(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return F.dropout(torch.softmax(x @ x.mT, -1), 0.1, training=False) @ x
@@ -71,8 +78,8 @@ def test_doubled_logits_are_another_scale(kind: type[nn.Module], draw: torch.Gen
 
 def test_what_strop_computes_is_not_left_alone() -> None:
     model, ids = tiny_model("llama"), torch.arange(3, 15)[None]
-    with torch.no_grad(), Watch(model) as left, strop.sharpened(model, Softmax()):
-        model(ids)
+    with Watch(model) as left, strop.sharpened(model, Softmax()):
+        model(ids)  # with gradients strop calls torch's own attention
     with torch.no_grad(), Watch(model) as plain:
         model(ids)
     assert not left.sites

@@ -30,7 +30,8 @@ HARMLESS = (
     "stack", "flip", "roll", "repeat", "constant_pad_nd", "slice_scatter", "select_scatter",
 )  # fmt: skip
 PRODUCT = ("bmm", "baddbmm")
-OURS = ("strop.kernels", "strop.patching.frames", "strop.patching.measure")
+OURS = ("strop.kernels", "strop.patching.measure")
+"""Where strop computes attention itself; a patched model runs beneath other parts of strop from end to end."""
 
 Mark = tuple[int, str]
 """Which softmax a tensor comes from, and in which module."""
