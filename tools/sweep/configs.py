@@ -91,7 +91,8 @@ def _sizes(config: PreTrainedConfig, rules: tuple[tuple[str, int], ...]) -> dict
     if rules is NARROW and _fields(config).get("head_dim", 0) is None:
         found["head_dim"] = 16
     if rules is NARROW and isinstance(rope := vars(config).get("rope_parameters"), dict) and "rope_theta" in rope:
-        found["rope_parameters"] = _narrow_rope(rope, found.get("head_dim", 16))
+        if "mrope_section" in {*rope, *getattr(config, "ignore_keys_at_rope_validation", ())}:
+            found["rope_parameters"] = _narrow_rope(rope, found.get("head_dim", 16))
     return found
 
 

@@ -49,6 +49,7 @@ def calibrate(
     runs: str | Path | None = "runs",
     name: str | None = None,
     progress: bool | None = None,
+    partial: bool = False,
 ) -> Edge:
     """Learn what each head of a model should do differently, weights frozen.
 
@@ -81,6 +82,7 @@ def calibrate(
         runs: Folder in which an unfinished calibration is kept, so that the same call goes on. None: keep nothing.
         name: What to call the model. None: as it calls itself.
         progress: Show a bar. None: on a terminal and in a notebook.
+        partial: Accept a model of which not all attention is reached (`strop.coverage`), with a warning.
 
     Returns:
         The edge. `edge.summary` says what was done; `strop.evaluate` says what it gains and costs.
@@ -103,12 +105,14 @@ def calibrate(
     from strop.calibration.data import Data
 
     checksum = Data(recipe, prompts).checksum(steps)  # wrong data are told before the model is opened
+    from strop.patching.block import check_reached
     from strop.patching.freeze import freeze
     from strop.pretrained.load import open_model
     from strop.tasks.answers import Reader
     from strop.tasks.prose import fit_lengths
 
     opened = open_model(model, tokenizer, name, progress)
+    check_reached(opened.model, partial)
     recipe = replace(recipe, lengths=fit_lengths(recipe.lengths, opened.model))
     data = Data(recipe, prompts)
     state = None if runs is None else _find_state(Path(runs), opened.model, recipe, settings, checksum)

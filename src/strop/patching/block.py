@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial as bind
 from weakref import WeakSet
 
 from torch import nn
@@ -26,7 +26,7 @@ from strop.patching.cover import group
 from strop.patching.frames import Choice, Frame, Observer, Part, push
 from strop.patching.interface import switch
 from strop.patching.recompute import remember_frames
-from strop.patching.sites import Sites, find_owners
+from strop.patching.sites import Sites, find_owners, find_sites
 from strop.patching.stand_in import own_class, stand
 from strop.patching.torch_modules import find_encoders, find_role
 
@@ -51,13 +51,20 @@ class Change:
     partial: bool = False
 
 
+def check_reached(model: nn.Module, partial: bool) -> None:
+    """Raise unless all attention of a model is reached; where `partial` accepts that, warn once."""
+    found = find_sites(model)
+    why = " and ".join(dict.fromkeys(found.unreached.values()))
+    _tell(model, found, list(found.unreached), why, Change(partial=partial), UnsupportedError)
+
+
 @contextmanager
 def apply(model: nn.Module, found: Sites, change: Change) -> Iterator[None]:
     """Put a change on a model for the length of the block."""
     missed = {name: why for name, why in found.unreached.items() if name in change.chosen}
     _tell(model, found, list(missed), " and ".join(dict.fromkeys(missed.values())), change, UnsupportedError)
     frame = Frame(change.observer)
-    frame.put_on = partial(_put_on, model, found, change, frame)
+    frame.put_on = bind(_put_on, model, found, change, frame)
     with push(frame), frame.put_on(), remember_frames():
         yield
     silent = [name for name in change.chosen if name in frame.ran and name not in frame.called]

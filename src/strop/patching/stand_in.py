@@ -9,7 +9,6 @@ so the copy loads where strop is not installed. Hooks and wrapped methods would 
 
 from __future__ import annotations
 
-import copyreg
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-_Module = nn.Module if TYPE_CHECKING else object  # a role is a module only together with a module's own class
+if TYPE_CHECKING:
+    _Module = nn.Module
+else:
+    _Module = object  # a role is a module only together with a module's own class
 
 KEY = "_strop"
 _LOCK = threading.RLock()
@@ -35,8 +37,10 @@ class StandIn(_Module):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Say how to make a plain copy."""
-        make, arguments, state, *rest = super().__reduce_ex__(protocol)
-        make = object.__new__ if make is copyreg.__newobj__ else make  # pickle would ask for the present class
+        reduced: Any = super().__reduce_ex__(protocol)
+        make, arguments, state, *rest = reduced
+        if make.__name__ == "__newobj__":  # of which pickle asks that it makes the present class
+            make = object.__new__
         arguments = tuple(self._own if argument is type(self) else argument for argument in arguments)
         if isinstance(state, dict):
             state = {name: value for name, value in state.items() if name != KEY}

@@ -105,6 +105,7 @@ def probe(
     runs: str | Path | None = "runs",
     name: str | None = None,
     progress: bool | None = None,
+    partial: bool = False,
 ) -> ProbeResult:
     """Measure every head of a model on texts of growing length.
 
@@ -121,6 +122,7 @@ def probe(
         runs: Folder in which records are kept, so that the same call goes on after an interruption. None: keep nothing.
         name: What to call the model. None: as it calls itself.
         progress: Show a bar. None: on a terminal and in a notebook.
+        partial: Accept a model of which not all attention is reached (`strop.coverage`), with a warning.
 
     Returns:
         The result, with `.summary`, `.heads`, `.records`, `.table()` and `.report(path)`.
@@ -132,6 +134,7 @@ def probe(
         (8, ['best_weight', 'blunt_from', 'class', 'effective_keys'])
     """
     from strop._progress import show_progress
+    from strop.patching.block import check_reached
     from strop.patching.freeze import freeze
     from strop.patching.identity import digest_weights, dtype_of
     from strop.pretrained.load import open_model
@@ -139,6 +142,7 @@ def probe(
 
     source = default_text() if text is None else read_text(Path(text)) if isinstance(text, str | Path) else text
     opened = open_model(model, tokenizer, name, progress, head=False)
+    check_reached(opened.model, partial)
     from strop.probing.measurement import check_lengths, default_lengths, measure_lengths, model_inputs
     from strop.probing.summary import summarise, write_sentence
 
