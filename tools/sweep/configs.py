@@ -90,10 +90,14 @@ def _sizes(config: PreTrainedConfig, rules: tuple[tuple[str, int], ...]) -> dict
         found["num_key_value_heads"] = found["num_attention_heads"]
     if rules is NARROW and _fields(config).get("head_dim", 0) is None:
         found["head_dim"] = 16
-    if rules is NARROW and isinstance(rope := vars(config).get("rope_parameters"), dict) and "rope_theta" in rope:
-        if "mrope_section" in {*rope, *getattr(config, "ignore_keys_at_rope_validation", ())}:
-            found["rope_parameters"] = _narrow_rope(rope, found.get("head_dim", 16))
+    rope = vars(config).get("rope_parameters")
+    if rules is NARROW and isinstance(rope, dict) and "rope_theta" in rope and _has_sections(config, rope):
+        found["rope_parameters"] = _narrow_rope(rope, found.get("head_dim", 16))
     return found
+
+
+def _has_sections(config: PreTrainedConfig, rope: dict[str, Any]) -> bool:
+    return "mrope_section" in {*rope, *getattr(config, "ignore_keys_at_rope_validation", ())}
 
 
 def _narrow_rope(rope: dict[str, Any], head_dim: int) -> dict[str, Any]:
