@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import get_args
 
 import click
 from click.shell_completion import CompletionItem
 
-from strop.calibration.settings import GUARD, FormName
+from strop.calibration.settings import GUARD
+from strop.edges.forms import FORMS
 
 Offer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -51,7 +51,7 @@ def _normalisers() -> Iterable[str]:
 BY_NAME: dict[str, Offer] = {
     "task": offer(lambda: (*GUARD, "text")),
     "guard": offer(lambda: GUARD),
-    "form": offer(lambda: get_args(FormName)),
+    "form": offer(lambda: FORMS),
     "tasks": offer(_arena_tasks),
     "normalisers": offer(_normalisers),
 }

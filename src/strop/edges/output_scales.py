@@ -43,7 +43,7 @@ class OutputScales(Part):
         """Scale what the output projection is given."""
 
         def scale(joined: Tensor) -> Tensor:
-            by_head = joined.unflatten(-1, (heads, -1))
+            by_head: Tensor = joined.unflatten(-1, (heads, -1))
             return (by_head * (1.0 + self.outputs[:, None]).to(by_head.dtype)).flatten(-2)
 
         return LayerChange(find_output(module), given=scale)

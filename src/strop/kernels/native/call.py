@@ -57,7 +57,7 @@ def execute(call: Call, level: str | None = None) -> list[Tensor]:
     ]  # fmt: skip
     pointers = [None if tensor is None else tensor.data_ptr() for tensor in tensors]
     strides = [() if tensor is None else tensor.stride() for tensor in tensors]
-    rows = [field.data_ptr() for field in stats] or [None] * 5
+    rows: list[int | None] = [field.data_ptr() for field in stats] or [None] * 5
     kernel.run(Args(*pointers, *rows, *strides, *_sizes(call), *_numbers(call)), level)
     return results
 
