@@ -55,7 +55,7 @@ def execute(call: Call, level: str | None = None) -> list[Tensor]:
         _dense_rows(call.query), _dense_rows(call.key), _dense_rows(call.value),
         out, call.keep, call.bias, call.beta, call.sink,
     ]  # fmt: skip
-    pointers = [None if tensor is None else tensor.data_ptr() for tensor in tensors]
+    pointers: list[int | None] = [None if tensor is None else tensor.data_ptr() for tensor in tensors]
     strides = [() if tensor is None else tensor.stride() for tensor in tensors]
     rows: list[int | None] = [field.data_ptr() for field in stats] or [None] * 5
     kernel.run(Args(*pointers, *rows, *strides, *_sizes(call), *_numbers(call)), level)
