@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from strop._checks import require, require_number
 from strop.errors import ArgumentError, ArgumentTypeError
 from strop.kernels.mask import Mask
 from strop.kernels.request import Request
+from strop.kernels.shapes import may_look
 from strop.normalisers import Normaliser
 
 
@@ -71,6 +71,6 @@ def _check_normaliser(normaliser: Normaliser, query: Tensor) -> None:
 
 
 def _check_bias(normaliser: Normaliser, mask: Mask) -> None:
-    nothing = not torch.compiler.is_compiling() and not mask.adds
+    nothing = mask.bias is not None and may_look(mask.bias) and not mask.adds
     remedy = "Hide keys by a bool mask, or by −inf beside 0"
     require(nothing, f"attn_mask must add nothing under {type(normaliser).__name__}", "numbers to add", remedy)

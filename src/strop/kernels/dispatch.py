@@ -37,11 +37,17 @@ class Listing(NamedTuple):
     trains: int
 
 
-ImplName = Literal["auto", "native", "fused_calls", "streaming", "reference"]
+ImplName = Literal["auto", "native", "scaled_query", "fused_calls", "streaming", "reference"]
 
 
 def _native() -> Implementation:
     from strop.kernels.native import implementation
+
+    return implementation
+
+
+def _scaled_query() -> Implementation:
+    from strop.kernels.scaled_query import implementation
 
     return implementation
 
@@ -65,10 +71,11 @@ def _reference() -> Implementation:
 
 
 IMPLEMENTATIONS = {
-    "native": Listing(_native, ("cpu",), 0, 1),
-    "fused_calls": Listing(_fused_calls, ("cpu",), 1, 0),
-    "streaming": Listing(_streaming, None, 2, 2),
-    "reference": Listing(_reference, None, 3, 3),
+    "native": Listing(_native, ("cpu",), 0, 3),
+    "scaled_query": Listing(_scaled_query, None, 1, 0),
+    "fused_calls": Listing(_fused_calls, ("cpu", "cuda"), 3, 2),
+    "streaming": Listing(_streaming, None, 4, 4),
+    "reference": Listing(_reference, None, 5, 5),
 }
 """Name → where it is and when "auto" takes it."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 LOGITS_IN_MEMORY = 1 << 22
@@ -23,3 +24,15 @@ def row_blocks(query: Tensor, n_k: int) -> list[tuple[int, int]]:
     n_q = query.shape[-2]
     height = max(1, LOGITS_IN_MEMORY // max(1, n_k * query.shape[:-2].numel()))
     return [(start, min(start + height, n_q)) for start in range(0, n_q, height)] or [(0, 0)]
+
+
+def four_dimensional_mask(table: Tensor, query: Tensor) -> Tensor:
+    """Give a mask or bias the dimensions that `four_dimensional` gives the query; sizes of 1 stay where they can."""
+    if query.ndim > 4:
+        table = table.expand(*query.shape[:-3], *(1, 1, 1)[table.ndim :], *table.shape[-3:])
+    return four_dimensional(table)
+
+
+def may_look(tensor: Tensor) -> bool:
+    """Whether numbers may decide what runs: a device would have to be waited for, and traced ones are not there."""
+    return tensor.device.type == "cpu" and not torch.compiler.is_compiling()

@@ -17,7 +17,7 @@ from strop.kernels.dense import attend_block
 from strop.kernels.implementation import Implementation
 from strop.kernels.mask import Mask
 from strop.kernels.request import Request
-from strop.kernels.shapes import repeat_heads, row_blocks
+from strop.kernels.shapes import may_look, repeat_heads, row_blocks
 from strop.sharpness import RowStats, upcast
 
 
@@ -32,7 +32,7 @@ class Streaming(Implementation):
         """Attend block by block."""
         query, mask = request.query, request.mask
         keys, values = (upcast(repeat_heads(tensor, query)) for tensor in (request.key, request.value))
-        careful = not torch.compiler.is_compiling() and not bool(values.isfinite().all())
+        careful = may_look(values) and not bool(values.isfinite().all())
 
         def attend(query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> tuple[Tensor, RowStats | None]:
             return attend_block(request._replace(query=query, key=key, value=value, mask=mask), careful=careful)
