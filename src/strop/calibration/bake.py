@@ -21,6 +21,7 @@ from strop._checks import require
 from strop.errors import BakeError
 from strop.patching.identity import heads_of
 from strop.patching.layout import AttentionLayout, find_layout, find_output
+from strop.patching.placement import device_of
 
 if TYPE_CHECKING:
     from strop.calibration.edge import Edge
@@ -35,6 +36,9 @@ def bake_edge(edge: Edge, model: nn.Module) -> nn.Module:
     _refuse_form(edge)
     edge.check(model)
     _refuse_config(model)
+    away = any(parameter.is_meta for parameter in model.parameters())
+    rule, remedy = "the model's weights must be in memory for baking", "Open it without offloading"
+    require(not away, rule, "weights that are kept elsewhere between calls", remedy, BakeError)
     modules = dict(model.named_modules())
     ids = _tokens(model)
     with edge.put_on(model):
@@ -119,7 +123,7 @@ def _tokens(model: nn.Module) -> Tensor:
 
 
 def _logits(model: nn.Module, ids: Tensor) -> Tensor:
-    out: Any = model(input_ids=ids.to(next(model.parameters()).device), use_cache=False)
+    out: Any = model(input_ids=ids.to(device_of(model)), use_cache=False)
     found: Tensor = out.logits if hasattr(out, "logits") else out[0]
     return found.float()
 

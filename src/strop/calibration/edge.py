@@ -126,13 +126,17 @@ class Edge:
     def put_on(self, model: nn.Module) -> Iterator[nn.Module]:
         """Put the edge on its model for the length of the block; `strop.sharpened(model, edge)` does the same."""
         from strop.calibration.interventions import scale_outputs
+        from strop.patching.placement import device_of
         from strop.patching.sharpen import sharpened
 
         self.check(model)
+        places = {name: device_of(model.get_submodule(name)) for name in self.numbers}
         with ExitStack() as stack:
             if self.form != "none":
-                stack.enter_context(sharpened(model, self.normalisers()))
-            stack.enter_context(scale_outputs(model, self.outputs))
+                rules = {name: rule.to(places[name]) for name, rule in self.normalisers().items()}
+                stack.enter_context(sharpened(model, rules))
+            outputs = {name: scale.to(places[name]) for name, scale in self.outputs.items()}
+            stack.enter_context(scale_outputs(model, outputs))
             yield model
 
     def bake(self, model: nn.Module) -> nn.Module:

@@ -41,7 +41,7 @@ class Form(Temperature):
 
     def number(self, index: int, like: Tensor) -> Tensor:
         """One number of every head, [heads, 1], which broadcasts over rows [*batch, heads, n_q]."""
-        return self.numbers[:, index, None].to(like.dtype)
+        return self.numbers[:, index, None].to(like)
 
     def at(self, n_keys: float, entropy: float) -> Tensor:
         """β of every head [heads] for a row that sees `n_keys` with this entropy: for reports."""

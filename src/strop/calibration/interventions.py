@@ -40,7 +40,7 @@ def _make_scaling(scale: Tensor) -> Any:
     def hook(_: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         joined = given[0]
         heads = joined.unflatten(-1, (len(scale), -1))
-        return ((heads * (1.0 + scale[:, None]).to(heads.dtype)).flatten(-2), *given[1:])
+        return ((heads * (1.0 + scale[:, None]).to(heads)).flatten(-2), *given[1:])
 
     return hook
 
@@ -90,7 +90,7 @@ class _ScaledQueries(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is functional.scaled_dot_product_attention and self.rule is not None:
             query: Tensor = args[0]
-            args = (query * self.rule.numbers.exp()[..., None].to(query.dtype), *args[1:])
+            args = (query * self.rule.numbers.exp()[..., None].to(query), *args[1:])
         return func(*args, **kwargs)
 
 
@@ -116,5 +116,13 @@ def _wrap(layer: nn.Module, stack: ExitStack) -> None:
             return own(*args, **kwargs)
         return checkpoint(own, *args, use_reentrant=False, **kwargs)
 
+    before = dict(layer.__dict__)  # accelerate may have put a forward of its own there
     layer.__dict__["forward"] = forward
-    stack.callback(layer.__dict__.pop, "forward")
+    stack.callback(_put_back, layer, before)
+
+
+def _put_back(layer: nn.Module, before: Mapping[str, Any]) -> None:
+    if "forward" in before:
+        layer.__dict__["forward"] = before["forward"]
+    else:
+        del layer.__dict__["forward"]

@@ -21,6 +21,7 @@ from strop.calibration.interventions import recompute_layers, scale_outputs, tem
 from strop.calibration.optimiser import NaturalDescent
 from strop.errors import DamagedFileError
 from strop.patching.identity import heads_of
+from strop.patching.placement import device_of
 from strop.records import atomic_path
 
 
@@ -30,9 +31,11 @@ class Numbers(nn.Module):
     def __init__(self, model: nn.Module, name: str, outputs: bool) -> None:
         super().__init__()
         heads = heads_of(model)
+        places = {module: device_of(model.get_submodule(module)) for module in heads}
+        scaled = heads.items() if outputs else ()
         self.form = name
-        self.rules = {module: find_form(name)(count) for module, count in heads.items()}
-        self.scales = {module: nn.Parameter(torch.zeros(count)) for module, count in heads.items()} if outputs else {}
+        self.rules = {module: find_form(name)(count).to(places[module]) for module, count in heads.items()}
+        self.scales = {module: nn.Parameter(torch.zeros(count, device=places[module])) for module, count in scaled}
         self.numbers = nn.ParameterList([rule.numbers for rule in self.rules.values() if rule.count])
         self.outputs = nn.ParameterList(self.scales.values())
 
@@ -58,8 +61,9 @@ class Numbers(nn.Module):
 
     def edge(self, model: nn.Module) -> Edge:
         """Return the numbers as an edge for the model."""
-        numbers = {name: rule.numbers.detach().clone() for name, rule in self.rules.items()}
-        return Edge.of(model, self.form, numbers, {name: scale.detach().clone() for name, scale in self.scales.items()})
+        numbers = {name: rule.numbers.detach().cpu().clone() for name, rule in self.rules.items()}
+        outputs = {name: scale.detach().cpu().clone() for name, scale in self.scales.items()}
+        return Edge.of(model, self.form, numbers, outputs)
 
 
 @dataclass(frozen=True)

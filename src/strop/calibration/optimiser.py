@@ -31,7 +31,7 @@ class NaturalDescent:
 
     def measure(self, curvature: Sequence[Tensor]) -> None:
         """Set how far each number may go."""
-        floor = FLOOR * torch.cat([one.flatten() for one in curvature]).mean() + 1e-12
+        floor = FLOOR * torch.cat([one.flatten().cpu() for one in curvature]).mean() + 1e-12
         self.reach = [(one + floor).rsqrt() for one in curvature]
 
     def slope(self) -> float:
@@ -42,7 +42,7 @@ class NaturalDescent:
     def step(self, rate: float) -> None:
         """Move by about `rate`, in the metric of drift, along the remembered gradient."""
         found = self._gradients()
-        squared = sum((g * g).sum() for g in found)
+        squared = sum((g * g).sum().cpu() for g in found)  # numbers lie with their layers
         self.square = torch.stack([MEMORY * self.square[0] + (1 - MEMORY) * squared, self.square[1] + 1])
         whole = 1.0 - MEMORY ** float(self.square[1])
         length = (self.square[0] / whole).sqrt().clamp(min=1e-12)
@@ -68,8 +68,8 @@ class NaturalDescent:
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
         """Put it back."""
-        self.reach = [tensors[f"reach.{i}"] for i in range(len(self.reach))]
-        self.mean = [tensors[f"mean.{i}"] for i in range(len(self.mean))]
+        self.reach = [tensors[f"reach.{i}"].to(one.device) for i, one in enumerate(self.reach)]
+        self.mean = [tensors[f"mean.{i}"].to(one.device) for i, one in enumerate(self.mean)]
         self.square = tensors["square"]
 
     def _gradients(self) -> list[Tensor]:

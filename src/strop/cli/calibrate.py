@@ -43,8 +43,8 @@ OF_DESCENT = ("steps", "every", "rate", "budget", "guard", "harm", "guard_leads"
 @options.threads
 @options.json_flag
 def command(
-    model: str, dtype: str, trust_remote_code: bool, threads: int | None, as_json: bool, out: Path, test_prompts: int,
-    data: Path | None, **given: Any,
+    model: str, device: str, dtype: str, trust_remote_code: bool, threads: int | None, as_json: bool, out: Path,
+    test_prompts: int, data: Path | None, **given: Any,
 ) -> None:  # fmt: skip
     """Learn what each head of MODEL should do differently, and write it to a file.
 
@@ -58,7 +58,7 @@ def command(
     if given["form"] == "hold":
         options.refuse(OF_DESCENT, "--form hold, which only measures")
     task = _task(given.pop("task"), data)
-    opened, bars = Pretrained(model, dtype, trust_remote_code), output.bars(as_json)
+    opened, bars = Pretrained(model, dtype, trust_remote_code, device=device), output.bars(as_json)
     keep(f"the steps up to the last validation, in {given['runs']}/calibrate; the same command continues")
     edge = calibrate(opened, None, task, **given, progress=bars)
     edge.save(out)

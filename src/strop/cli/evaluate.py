@@ -33,8 +33,8 @@ from strop.evaluation.verb import OF_BUILT_IN
 @options.threads
 @options.json_flag
 def command(
-    model: str, edge: Path, dtype: str, trust_remote_code: bool, out: Path | None, threads: int | None, as_json: bool,
-    data: Path | None, **given: Any,
+    model: str, edge: Path, device: str, dtype: str, trust_remote_code: bool, out: Path | None, threads: int | None,
+    as_json: bool, data: Path | None, **given: Any,
 ) -> None:  # fmt: skip
     """Answer the same prompts and read the same prose with MODEL as it is and with the edge on it.
 
@@ -48,6 +48,6 @@ def command(
         options.refuse(OF_BUILT_IN, "--data")
         given["task"] = data
     keep(f"finished measurements in {given['runs']}/evaluate; the same command continues")
-    opened = Pretrained(model, dtype, trust_remote_code)
+    opened = Pretrained(model, dtype, trust_remote_code, device=device)
     gain = evaluate(opened, None, edge, **given, progress=output.bars(as_json))
     output.show_comparison(gain, out, as_json)

