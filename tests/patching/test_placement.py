@@ -8,8 +8,10 @@ import tiny
 import torch
 
 from strop.errors import BakeError, StateError
+from strop.kernels import LazyMask
 from strop.patching.freeze import freeze
 from strop.patching.identity import digest_weights, dtype_of, fingerprint
+from strop.patching.masks import MaskTensor
 from strop.patching.placement import device_of, read_weights, weights_present
 
 
@@ -56,6 +58,24 @@ def test_freezing_reaches_weights_that_come_and_go(tmp_path: Path):
         model(torch.arange(3, 9)[None])
         assert not any(parameter.requires_grad for parameter in model.parameters())
     assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+def test_a_lazy_mask_follows_the_layers_and_is_looked_at_once_for_each_device():
+    built = []
+
+    def build(start: int, stop: int) -> torch.Tensor:
+        built.append(start)
+        return (torch.arange(start, stop)[:, None] >= torch.arange(600))[None, None]
+
+    mask = MaskTensor(LazyMask(build=build, n_q=600), 600)
+    assert mask.to("meta").mask.rows(0, 3).keep.is_meta
+    assert mask.to("meta", non_blocking=True) is mask.to(torch.device("meta"))
+    assert mask.to(torch.float16) is mask
+    moved = mask.to("cpu").mask
+    built.clear()
+    assert [keys.stop for _, keys in moved.spans] == [256, 512, 600]
+    assert moved.spans is moved.spans
+    assert built == [0, 256, 512]
 
 
 def test_baking_wants_weights_in_memory(tmp_path: Path):

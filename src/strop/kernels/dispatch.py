@@ -82,9 +82,6 @@ IMPLEMENTATIONS = {
 _ORDER = tuple(sorted(IMPLEMENTATIONS, key=lambda name: IMPLEMENTATIONS[name].place))
 _ORDER_WITH_GRADIENTS = tuple(sorted(IMPLEMENTATIONS, key=lambda name: IMPLEMENTATIONS[name].trains))
 
-ROWS_OF_A_LAZY_MASK = 256
-"""Rows at a time under a mask that exists a few rows at a time."""
-
 
 def choose(impl: ImplName, request: Request) -> Implementation:
     """Return the named implementation, or the first that can run the request; raise where it cannot."""
@@ -141,12 +138,8 @@ def _attend_lazily(request: Request, mask: LazyMask, impl: ImplName) -> tuple[Te
     """Attend a block of rows at a time, each to the keys that any of its rows may see."""
     require(not request.return_stats, "statistics must be asked of some rows under a lazy mask", "all of them")
     parts = []
-    for start in range(0, request.n_q, ROWS_OF_A_LAZY_MASK):
-        rows = slice(start, min(start + ROWS_OF_A_LAZY_MASK, request.n_q))
+    for rows, keys in mask.spans:
         seen = mask.rows(rows.start, rows.stop)
-        assert seen.keep is not None
-        where = seen.keep.flatten(0, -2).any(0).nonzero()
-        keys = slice(int(where[0]), int(where[-1]) + 1) if len(where) else slice(0, 1)
         some = request._replace(
             query=request.query[..., rows, :], key=request.key[..., keys, :], value=request.value[..., keys, :],
             mask=seen.keys(keys),

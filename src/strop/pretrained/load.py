@@ -59,7 +59,7 @@ class Pretrained:
 
 
 def load_model(
-    name: str, dtype: str = "auto", trust_remote_code: bool = False, head: bool = True, device: str = "auto"
+    name: str, dtype: str = "auto", trust_remote_code: bool = False, head: bool = True, device: str = "cpu"
 ) -> tuple[Any, Any]:
     """Open a model in eval mode, its parameters frozen, and its tokeniser.
 
