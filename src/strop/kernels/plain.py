@@ -52,7 +52,9 @@ class TorchMask(NamedTuple):
 
     def add(self, bias: Tensor | None) -> Tensor | None:
         """Return torch's `attn_mask`: bool, or these numbers [b, h or 1, n_q or 1, n_k] with −inf at hidden keys."""
-        return self.keep if bias is None or self.keep is None else bias.masked_fill(~self.keep, -torch.inf)
+        if bias is None or self.keep is None:
+            return self.keep if bias is None else bias
+        return bias.masked_fill(~self.keep, -torch.inf)
 
 
 def attend_plainly(
@@ -63,7 +65,7 @@ def attend_plainly(
     `bias` is what to add to the scaled logits, in the query's dtype. The output has the shape and dtype of the request.
     """
     key, value = (four_dimensional(tensor).to(query.dtype) for tensor in (request.key, request.value))
-    attn_mask = bias if seen.keep is None and bias is not None else seen.add(bias)
+    attn_mask = seen.add(bias)
     grouped = key.shape[1] != query.shape[1]
     if grouped and not _takes_groups(query, attn_mask):
         key, value, grouped = repeat_heads(key, query), repeat_heads(value, query), False

@@ -42,32 +42,33 @@ class ScaledQuery(Implementation):
 
     def run(self, request: Request) -> tuple[Tensor, None]:
         """Attend."""
-        query, value, bias = request.query, request.value, request.mask.bias
+        query, value = request.query, request.value
         if query.numel() == 0 or request.n_k == 0:
             return query.new_zeros(*query.shape[:-1], value.shape[-1]), None
-        fusion, dtype = request.normaliser.fusion(), _dtype_of(query)
-        numbers = None if bias is None else four_dimensional_mask(upcast(bias).to(upcast(query).dtype), query)
+        dtype, fusion = _dtype_of(query), request.normaliser.fusion()
         if (
             isinstance(fusion, ConstantBeta)
             and fusion.beta * request.scale > 0
             and not request.normaliser.changes_query
         ):
             tempered, scale = four_dimensional(query), request.scale * fusion.beta
-            numbers = None if numbers is None else fusion.beta * numbers
+            beta: Tensor | float = fusion.beta
         else:
-            scale = request.scale or 1.0  # a scale of 0 goes into the query: 0·(−inf) would be NaN in a kernel
             tempered, beta = _temper(request)
-            numbers = None if numbers is None else beta * numbers
-            tempered = tempered if request.scale else 0.0 * tempered
-        numbers = None if numbers is None else numbers.to(dtype)
-        return attend_plainly(request, TorchMask.of(request), tempered.to(dtype), scale, numbers), None
+            scale = request.scale or 1.0
+        bias = None if request.mask.bias is None else four_dimensional_mask(upcast(request.mask.bias), query) * beta
+        bias = None if bias is None else bias.to(dtype)
+        return attend_plainly(request, TorchMask.of(request), tempered.to(dtype), scale, bias), None
 
 
 implementation = ScaledQuery()
 
 
 def _temper(request: Request) -> tuple[Tensor, Tensor]:
-    """Return the query [b, h, n_q, d] times β, and β itself, broadcastable to [b, h, n_q, 1], in float32 or better."""
+    """Return the query [b, h, n_q, d] times β, and β itself, broadcastable to [b, h, n_q, 1], in float32 or better.
+
+    A scale of 0 goes into the query as well: kernels that scale hidden logits, which are −inf, would make them NaN.
+    """
     query, normaliser = request.query, request.normaliser
     assert isinstance(normaliser, Temperature)
     counts = normaliser.uses == "n_keys" or normaliser.changes_query
@@ -75,7 +76,7 @@ def _temper(request: Request) -> tuple[Tensor, Tensor]:
     prepared = four_dimensional(normaliser.prepare_query(upcast(query), n_keys))
     n_keys = n_keys.expand(query.shape[:-1]).reshape(prepared.shape[:-1]) if counts else n_keys
     beta = normaliser.inverse_temperature(RowStats.of_counts(n_keys, prepared.dtype))[..., None]
-    return prepared * beta, beta
+    return prepared * (beta if request.scale else 0.0 * beta), beta
 
 
 def _dtype_of(query: Tensor) -> torch.dtype:
