@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 import torch
 import torch.nn.functional as F
+from cases import MASKS, NORMALISERS, mask_arguments
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -17,7 +18,8 @@ from torch.utils._pytree import tree_leaves
 
 import strop
 from strop.calibration.forms import FORMS
-from strop.kernels import IMPLEMENTATIONS, Mask, Request, dispatch
+from strop.kernels import IMPLEMENTATIONS, Mask, Request, dispatch, fused_calls
+from strop.kernels.plain import TorchMask
 from strop.normalisers import NAMES, AdaptiveTemperature, Softmax, WithSink, by_name
 from strop.normalisers.on_heads import on_heads
 
@@ -229,3 +231,46 @@ def test_on_other_devices_what_is_known_is_scaled_and_the_rest_streams():
             for rule, expected in rules:
                 chosen = dispatch.choose("auto", Request(q, q, q, Mask(diagonal=0), 1.0, rule))
                 assert chosen is IMPLEMENTATIONS[expected].load()
+
+
+def efficient(query, key, value, bias, compute_log_sumexp, dropout_p=0.0, is_causal=False, *, scale=None):
+    """What CUDA's memory-efficient kernel computes, as its callers must take it: no groups, padded log-sum-exp."""
+    assert query.shape[1] == key.shape[1] == value.shape[1]
+    assert query.shape[-1] % 16 == value.shape[-1] % 16 == 0
+    assert bias is None or (bias.shape == (*query.shape[:-1], key.shape[-2]) and bias.stride(-2) % 16 == 0)
+    logits = scale * query @ key.mT + (0.0 if bias is None else bias)
+    if is_causal:
+        logits = logits.masked_fill(torch.ones_like(logits).tril() == 0, -torch.inf)
+    lse, nothing = F.pad(logits.logsumexp(-1), (0, -query.shape[-2] % 32), value=torch.nan), torch.zeros(())
+    return logits.softmax(-1) @ value, lse, nothing, nothing  # NaN for a row that sees nothing
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("kind", ["adaptive", "adaptive with sink", "sink"])
+def test_the_calls_on_cuda_add_up_to_the_definition(kind, mask, draw, monkeypatch):
+    """The same calls on the CPU, with the kernel's own formula in its place."""
+    if mask == "additive":
+        return
+    monkeypatch.setitem(fused_calls.KERNELS, "cpu", fused_calls._by_efficient)
+    q, k, v = (
+        torch.randn(2, h, n, d, generator=draw, dtype=torch.float64) for h, n, d in ((4, 7, 8), (2, 41, 8), (2, 41, 5))
+    )
+    arguments = mask_arguments(mask, 2, 7, 41, draw) | {"normaliser": NORMALISERS[kind](), "enable_gqa": True}
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("_scaled_dot_product_efficient_attention", efficient, "CPU")
+    try:
+        with torch.no_grad():
+            found = strop.attention(q, k, v, impl="fused_calls", **arguments)
+            torch.testing.assert_close(found, strop.attention(q, k, v, impl="reference", **arguments))
+    finally:
+        library._destroy()
+
+
+def test_every_row_sees_something_so_that_no_kernel_makes_a_nan(draw):
+    q = torch.randn(2, 4, 7, 8, generator=draw)
+    keep = torch.rand(2, 1, 7, 7, generator=draw) < 0.2
+    for mask in (Mask(keep), Mask(diagonal=-3), Mask(keep, diagonal=0)):
+        seen = TorchMask.of(Request(q, q, q, mask, 1.0, Softmax()))
+        assert seen.keep.any(-1).all()
+        assert not seen.sees.all()
+        assert torch.equal(seen.keep & seen.sees[..., None], mask.dense(7, 7, q.device).expand_as(seen.keep))

@@ -93,16 +93,7 @@ class _Measuring(NamedTuple):
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Return the weighted mean of the values and the log-sum-exp of every row."""
-        q, k, wide = pad_widths(q, k, v, multiple=ALIGNED if q.device.type == "cuda" else 1)
-        if q.device.type == "cuda":
-            k, wide = repeat_heads(k, q), repeat_heads(wide, q)
-            bias = None if self.bias is None else self.bias.expand(*q.shape[:2], -1, -1)
-            attend = torch.ops.aten._scaled_dot_product_efficient_attention
-            out, logsumexp, _, _ = attend(q, k, wide, bias, True, 0.0, self.is_causal, scale=self.scale)
-            logsumexp = logsumexp[..., : q.shape[-2]]  # its rows are padded
-        else:
-            attend = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-            out, logsumexp = attend(q, k, wide, 0.0, self.is_causal, attn_mask=self.bias, scale=self.scale)
+        out, logsumexp = KERNELS[q.device.type](q, k, v, self)
         return out[..., : v.shape[-1]], logsumexp
 
     def measure(self, q: Tensor, k: Tensor, n_keys: Rows) -> RowStats:
@@ -118,5 +109,24 @@ class _Measuring(NamedTuple):
             n_keys, unknown, unknown, torch.where(sees, logsumexp, -torch.inf), torch.where(sees, mean, 0.0)
         )
 
+
+def _by_flash(q: Tensor, k: Tensor, v: Tensor, call: _Measuring) -> tuple[Tensor, Tensor]:
+    """The CPU's: grouped keys, one head size."""
+    attend = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    out, logsumexp = attend(*pad_widths(q, k, v), 0.0, call.is_causal, attn_mask=call.bias, scale=call.scale)
+    return out, logsumexp
+
+
+def _by_efficient(q: Tensor, k: Tensor, v: Tensor, call: _Measuring) -> tuple[Tensor, Tensor]:
+    """CUDA's: as many keys as queries, aligned head sizes, float32; its log-sum-exp has padded rows."""
+    q, k, v = pad_widths(q, repeat_heads(k, q), repeat_heads(v, q), multiple=ALIGNED)
+    bias = None if call.bias is None else call.bias.expand(*q.shape[:2], -1, -1)
+    attend = torch.ops.aten._scaled_dot_product_efficient_attention
+    out, logsumexp, _, _ = attend(q, k, v, bias, True, 0.0, call.is_causal, scale=call.scale)
+    return out, logsumexp[..., : q.shape[-2]]
+
+
+KERNELS = {"cpu": _by_flash, "cuda": _by_efficient}
+"""Type of device → the kernel of torch's that tells the log-sum-exp there."""
 
 implementation = FusedCalls()

@@ -66,6 +66,8 @@ def attend_plainly(
     """
     key, value = (four_dimensional(tensor).to(query.dtype) for tensor in (request.key, request.value))
     attn_mask = seen.add(bias)
+    if scale == 0:  # into the query: a kernel that scales hidden logits, which are −inf, would make them NaN
+        query, scale = 0.0 * query, 1.0
     grouped = key.shape[1] != query.shape[1]
     if grouped and not _takes_groups(query, attn_mask):
         key, value, grouped = repeat_heads(key, query), repeat_heads(value, query), False

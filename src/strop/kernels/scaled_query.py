@@ -45,17 +45,9 @@ class ScaledQuery(Implementation):
         query, value = request.query, request.value
         if query.numel() == 0 or request.n_k == 0:
             return query.new_zeros(*query.shape[:-1], value.shape[-1]), None
-        dtype, fusion = _dtype_of(query), request.normaliser.fusion()
-        if (
-            isinstance(fusion, ConstantBeta)
-            and fusion.beta * request.scale > 0
-            and not request.normaliser.changes_query
-        ):
-            tempered, scale = four_dimensional(query), request.scale * fusion.beta
-            beta: Tensor | float = fusion.beta
-        else:
-            tempered, beta = _temper(request)
-            scale = request.scale or 1.0
+        dtype, factor = _dtype_of(query), _find_factor(request)
+        tempered, beta = _temper(request) if factor is None else (four_dimensional(query), factor)
+        scale = request.scale * (factor or 1.0)
         bias = None if request.mask.bias is None else four_dimensional_mask(upcast(request.mask.bias), query) * beta
         bias = None if bias is None else bias.to(dtype)
         return attend_plainly(request, TorchMask.of(request), tempered.to(dtype), scale, bias), None
@@ -64,11 +56,16 @@ class ScaledQuery(Implementation):
 implementation = ScaledQuery()
 
 
-def _temper(request: Request) -> tuple[Tensor, Tensor]:
-    """Return the query [b, h, n_q, d] times β, and β itself, broadcastable to [b, h, n_q, 1], in float32 or better.
+def _find_factor(request: Request) -> float | None:
+    """Return β where it is one number for the scale: above 0, since some kernels compare logits before they scale."""
+    fusion = request.normaliser.fusion()
+    if not isinstance(fusion, ConstantBeta) or request.normaliser.changes_query:
+        return None
+    return fusion.beta if fusion.beta > 0 else None
 
-    A scale of 0 goes into the query as well: kernels that scale hidden logits, which are −inf, would make them NaN.
-    """
+
+def _temper(request: Request) -> tuple[Tensor, Tensor]:
+    """Return the query [b, h, n_q, d] times β, and β itself, broadcastable to [b, h, n_q, 1], in float32 or better."""
     query, normaliser = request.query, request.normaliser
     assert isinstance(normaliser, Temperature)
     counts = normaliser.uses == "n_keys" or normaliser.changes_query
@@ -76,7 +73,7 @@ def _temper(request: Request) -> tuple[Tensor, Tensor]:
     prepared = four_dimensional(normaliser.prepare_query(upcast(query), n_keys))
     n_keys = n_keys.expand(query.shape[:-1]).reshape(prepared.shape[:-1]) if counts else n_keys
     beta = normaliser.inverse_temperature(RowStats.of_counts(n_keys, prepared.dtype))[..., None]
-    return prepared * (beta if request.scale else 0.0 * beta), beta
+    return prepared * beta, beta
 
 
 def _dtype_of(query: Tensor) -> torch.dtype:
