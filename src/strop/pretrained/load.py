@@ -82,8 +82,8 @@ def load_model(
 
 
 def open_model(
-    model: nn.Module | str | Pretrained, tokenizer: Any, name: str | None, progress: bool | None, device: str,
-    dtype: str, head: bool = True,
+    model: nn.Module | str | Pretrained, tokenizer: Any, name: str | None, progress: bool | None, device: str = "auto",
+    dtype: str = "auto", head: bool = True,
 ) -> Opened:  # fmt: skip
     """Return what a verb was given, opened: a model with its tokeniser, or a model by name."""
     if isinstance(model, str):
