@@ -19,8 +19,8 @@ class Fixed(nn.Module):
         super().__init__()
         self.logits = logits
 
-    def forward(self, input_ids: torch.Tensor, logits_to_keep: torch.Tensor, use_cache: bool) -> SimpleNamespace:
-        return SimpleNamespace(logits=self.logits.expand(len(input_ids), len(logits_to_keep), -1))
+    def forward(self, input_ids: torch.Tensor, logits_to_keep: slice, use_cache: bool) -> SimpleNamespace:
+        return SimpleNamespace(logits=self.logits.expand(*input_ids[:, logits_to_keep].shape, -1))
 
 
 class Told:

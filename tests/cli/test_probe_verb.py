@@ -70,6 +70,7 @@ def test_bad_input_is_one_line_a_code_and_no_report(model: Path, text: Path, tmp
         ([model, "--text", tmp_path / "latin.txt"], "latin.txt must be UTF-8 text, got other bytes"),
         ([model, "--text", tmp_path / "absent.txt"], "absent.txt"),
         ([model, "--text", text, "--lengths", "16,512"], "lengths must be at most the model's 256 positions, got 512"),
+        ([model, "--text", text, "--device", "cuda:7"], "got 'cuda:7'. There are: cpu."),
         ([model, "--text", text, "--lengths", "16,x"], "must be integers between commas"),
     ]
     for arguments, message in cases:

@@ -7,10 +7,10 @@ import strop
 
 
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # torch's own, while it traces
-@pytest.mark.parametrize("impl", ["auto", "reference", "fused_calls"])
-@pytest.mark.parametrize("normaliser", ["adaptive", "entmax15"])
+@pytest.mark.parametrize("impl", ["auto", "reference", "fused_calls", "scaled_query"])
+@pytest.mark.parametrize("normaliser", ["adaptive", "entmax15", "llama4"])
 def test_compiled_attention_is_eager_attention(impl, normaliser, draw):
-    if impl == "fused_calls" and normaliser == "entmax15":
+    if (impl == "fused_calls" and normaliser == "entmax15") or (impl == "scaled_query") != (normaliser == "llama4"):
         return
     q, k, v = (torch.randn(1, 2, 9, 8, generator=draw) for _ in range(3))
     rule = strop.normalisers.by_name(normaliser)

@@ -10,7 +10,7 @@ import strop
 q, k, v = (torch.randn(2, 4, n, 8, generator=torch.Generator().manual_seed(n)) for n in (5, 7, 7))
 
 
-@pytest.mark.parametrize("impl", ["auto", "reference", "streaming", "fused_calls"])
+@pytest.mark.parametrize("impl", ["auto", "reference", "streaming", "fused_calls", "scaled_query"])
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -103,6 +103,12 @@ def test_both_ways_of_writing_never_hide_the_key(low):
         (dict(value=v / 0, impl="fused_calls"), ValueError, "does not keep a NaN or inf to the rows"),
         (dict(softcap=2.0, impl="fused_calls"), ValueError, "soft-capped logits"),
         (dict(dropout_p=0.5, impl="fused_calls"), ValueError, "no dropout"),
+        (dict(value=v / 0, impl="scaled_query"), ValueError, "does not keep a NaN or inf to the rows"),
+        (dict(softcap=2.0, impl="scaled_query"), ValueError, "soft-capped logits"),
+        (dict(dropout_p=0.5, impl="scaled_query"), ValueError, "no dropout"),
+        (dict(normaliser="adaptive", impl="scaled_query"), ValueError, "AdaptiveTemperature has no β that is known"),
+        (dict(normaliser="sink", impl="scaled_query"), ValueError, "the log-sum-exp that a sink needs"),
+        (dict(normaliser="ssmax", attn_mask=torch.ones(1, 7), impl="scaled_query"), ValueError, "make it larger"),
         (dict(attn_mask=torch.ones(5, 7), impl="fused_calls"), ValueError, "an additive bias cannot be scaled by row"),
     ],
     ids=lambda part: part if isinstance(part, str) else "",

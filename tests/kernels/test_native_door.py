@@ -7,7 +7,7 @@ import torch
 from cases import built
 
 import strop
-from strop.kernels import fused_calls, native, reference, shapes
+from strop.kernels import fused_calls, native, reference, scaled_query, shapes
 from strop.kernels.dispatch import choose
 from strop.kernels.mask import Mask
 from strop.kernels.native import abi
@@ -122,7 +122,7 @@ def test_auto_trains_by_fused_calls(draw):
 
     assert chosen(tensors) is native.implementation
     assert chosen(leaves) is fused_calls.implementation
-    assert chosen(tensors, strop.normalisers.SSMax(4)) is fused_calls.implementation  # its parameter is trained
+    assert chosen(tensors, strop.normalisers.SSMax(4)) is scaled_query.implementation  # its parameter is trained
     assert chosen(leaves, return_stats=True) is native.implementation
     assert chosen(leaves, strop.normalisers.Entmax15()) is native.implementation
     with torch.no_grad():

@@ -111,7 +111,7 @@ def test_lazy_masks_change_nothing(family: str, monkeypatch: pytest.MonkeyPatch)
             dense = logits(model, inputs)
             with monkeypatch.context() as small:
                 small.setattr(masks, "LAZY_FROM", 1)
-                small.setattr("strop.kernels.dispatch.ROWS_OF_A_LAZY_MASK", 7)
+                small.setattr("strop.kernels.mask.SPAN", 7)
                 lazy = logits(model, inputs)
         close(lazy[real(inputs, lazy)], dense[real(inputs, dense)])
 

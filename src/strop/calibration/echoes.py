@@ -69,7 +69,7 @@ def make_echoes(
 
 def _losses(model: nn.Module, ids: Tensor, places: int) -> Tensor:
     """−log p of the last `places` tokens."""
-    kept = torch.arange(ids.shape[1] - places - 1, ids.shape[1] - 1)
+    kept = slice(ids.shape[1] - places - 1, ids.shape[1] - 1)  # no tensor: the last layer may lie on another device
     out: Any = model(input_ids=ids, logits_to_keep=kept, use_cache=False)
     scores: Tensor = out.logits[0].float().log_softmax(-1).gather(-1, ids[0, -places:, None])[:, 0]
     return -scores

@@ -62,7 +62,7 @@ def measure_entropies(model: nn.Module, texts: Tensor) -> dict[str, Tensor]:
         rows = torch.linspace(n - n // 8, n - 1, min(ROWS, max(1, n // 8))).long()
         some = request.pick(rows.to(request.query.device))
         scaled = [some._replace(scale=some.scale * beta) for beta in GRID]
-        curve = [row_stats(one).entropy.double().mean(-1).mean(0) for one in scaled]
+        curve = [row_stats(one).entropy.cpu().double().mean(-1).mean(0) for one in scaled]
         found.setdefault(name, []).append(torch.stack(curve))
 
     with apply(model, sited, Change(observer=observe, chosen=list(sited.all))):

@@ -22,9 +22,11 @@ from strop.edges.apply import apply_parts
 from strop.edges.edge import Edge
 from strop.edges.forms import read_form
 from strop.edges.output_scales import OutputScales
+from strop.edges.part import Part
 from strop.edges.parts import PARTS
 from strop.errors import DamagedFileError
 from strop.patching.identity import heads_of
+from strop.patching.placement import device_of
 from strop.records import atomic_path
 
 
@@ -36,7 +38,7 @@ class Numbers(nn.Module):
         modules, heads = dict(model.named_modules()), heads_of(model)
         terms = read_form(form) + ((OutputScales.term,) if outputs else ())
         self.parts = {
-            term: {name: PARTS[term].start(modules[name], count, rank) for name, count in heads.items()}
+            term: {name: _start(PARTS[term], modules[name], count, rank) for name, count in heads.items()}
             for term in terms
         }
         self.held = nn.ModuleList(part for named in self.parts.values() for part in named.values())
@@ -67,7 +69,16 @@ class Numbers(nn.Module):
 
     def edge(self, model: nn.Module) -> Edge:
         """Return the numbers as an edge for the model."""
-        return Edge.of(model, copy.deepcopy(self.parts))
+        parts = {
+            term: {name: copy.deepcopy(part).cpu() for name, part in named.items()}
+            for term, named in self.parts.items()
+        }
+        return Edge.of(model, parts)
+
+
+def _start(kind: type[Part], module: nn.Module, heads: int, rank: int) -> Part:
+    """A part that changes nothing yet, where its module lies."""
+    return kind.start(module, heads, rank).to(device_of(module))
 
 
 @dataclass(frozen=True)

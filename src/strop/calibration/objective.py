@@ -86,7 +86,7 @@ class Drift:
         for ids, before in zip(self.windows, self.reference, strict=True):
             if ids.shape[1] > shortest:
                 continue
-            drawn = torch.multinomial(before[0].exp(), 1, generator=draw)
+            drawn = torch.multinomial(before[0].exp().cpu(), 1, generator=draw).to(before.device)
             yield _log_probabilities(model, ids)[0].gather(-1, drawn).sum(), len(drawn)
 
     @torch.no_grad()
@@ -99,7 +99,7 @@ class Drift:
 
 
 def _log_probabilities(model: nn.Module, ids: Tensor) -> Tensor:
-    places = torch.arange(STRIDE - 1, ids.shape[1], STRIDE)
+    places = slice(STRIDE - 1, None, STRIDE)
     out: Any = model(input_ids=ids, logits_to_keep=places, use_cache=False)
     logits: Tensor = out.logits
     return logits.float().log_softmax(-1)

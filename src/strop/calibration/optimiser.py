@@ -36,7 +36,7 @@ class NaturalDescent:
         A factor whose counterpart starts at 0 has no score yet; it may go as far from its start as it is long while
         the counterpart goes the whole way.
         """
-        floor = FLOOR * torch.cat([one.flatten() for one in curvature]).mean() + 1e-12
+        floor = FLOOR * torch.cat([one.flatten().cpu() for one in curvature]).mean() + 1e-12
         unseen = [bool(start.any()) and not bool(one.any()) for start, one in zip(self.start, curvature, strict=True)]
         length = math.sqrt(sum(float((s * s).sum()) for s, u in zip(self.start, unseen, strict=True) if u))
         self.reach = [
@@ -52,7 +52,7 @@ class NaturalDescent:
     def step(self, rate: float) -> None:
         """Move by about `rate`, in the metric of drift, along the remembered gradient."""
         found = self._gradients()
-        squared = sum((g * g).sum() for g in found)
+        squared = sum((g * g).sum().cpu() for g in found)  # numbers lie with their layers
         self.square = torch.stack([MEMORY * self.square[0] + (1 - MEMORY) * squared, self.square[1] + 1])
         whole = 1.0 - MEMORY ** float(self.square[1])
         length = (self.square[0] / whole).sqrt().clamp(min=1e-12)
@@ -79,8 +79,8 @@ class NaturalDescent:
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
         """Put it back."""
-        self.reach = [tensors[f"reach.{i}"] for i in range(len(self.reach))]
-        self.mean = [tensors[f"mean.{i}"] for i in range(len(self.mean))]
+        self.reach = [tensors[f"reach.{i}"].to(one.device) for i, one in enumerate(self.reach)]
+        self.mean = [tensors[f"mean.{i}"].to(one.device) for i, one in enumerate(self.mean)]
         self.square = tensors["square"]
 
     def _gradients(self) -> list[Tensor]:

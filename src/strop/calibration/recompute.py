@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -35,5 +35,13 @@ def _wrap(layer: nn.Module, stack: ExitStack) -> None:
             return own(*args, **kwargs)
         return checkpoint(own, *args, use_reentrant=False, **kwargs)
 
+    before = dict(layer.__dict__)  # accelerate may have put a forward of its own there
     layer.__dict__["forward"] = forward
-    stack.callback(layer.__dict__.pop, "forward")
+    stack.callback(_put_back, layer, before)
+
+
+def _put_back(layer: nn.Module, before: Mapping[str, Any]) -> None:
+    if "forward" in before:
+        layer.__dict__["forward"] = before["forward"]
+    else:
+        del layer.__dict__["forward"]

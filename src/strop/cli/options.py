@@ -37,6 +37,13 @@ threads = click.option(
     help="Threads of torch.  [default: as torch chooses]",
 )
 
+device = click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    help="cpu, cuda, cuda:1, mps, …; auto is a card where there is one; spread is over all cards, memory and disk.",
+)
+
 
 def _set_loudness(value: int) -> Callable[[click.Context, click.Parameter, bool], None]:
     def callback(_: click.Context, __: click.Parameter, given: bool) -> None:
@@ -82,9 +89,16 @@ def of(
 
 
 def add_model_options(command: F) -> F:
-    """Add --dtype and --trust-remote-code, which open a model."""
+    """Add --device, --dtype and --trust-remote-code, which open a model."""
     decorators = (
-        click.option("--dtype", type=click.Choice(["float32", "bfloat16"]), default="float32", show_default=True),
+        device,
+        click.option(
+            "--dtype",
+            type=click.Choice(["auto", "float32", "bfloat16", "float16"]),
+            default="auto",
+            show_default=True,
+            help="Of the weights; auto is float32 on the CPU, elsewhere as they were saved.",
+        ),
         click.option("--trust-remote-code", is_flag=True, help="Let a hub model run code of its own."),
     )
     for decorate in reversed(decorators):

@@ -20,14 +20,14 @@ from strop.probing import probe
     )
 )
 @options.model
-@options.of(probe, "lengths", "text", "samples", "beyond", "device", "runs", lengths=8)
+@options.of(probe, "lengths", "text", "samples", "beyond", "runs", lengths=8)
 @options.add_model_options
 @click.option("--out", type=click.Path(path_type=Path), help="The report.  [default: in the run's folder]")
 @options.force
 @options.threads
 @options.json_flag
 def command(
-    model: str, dtype: str, trust_remote_code: bool, out: Path | None, force: bool, threads: int | None,
+    model: str, device: str, dtype: str, trust_remote_code: bool, out: Path | None, force: bool, threads: int | None,
     as_json: bool, **given: Any,
 ) -> None:  # fmt: skip
     """Measure every head of MODEL on texts of growing length.
@@ -44,7 +44,8 @@ def command(
     from strop.pretrained import Pretrained
 
     keep("the finished lengths", given["runs"] / "probe", "*/partial.jsonl")
-    found = probe(Pretrained(model, dtype, trust_remote_code, head=False), **given, progress=output.bars(as_json))
+    opened = Pretrained(model, dtype, trust_remote_code, head=False, device=device)
+    found = probe(opened, **given, progress=output.bars(as_json))
     assert found.folder is not None
     records.write(found.folder / "heads.jsonl", found.heads)
     report = found.report(out or found.folder / "report.html")

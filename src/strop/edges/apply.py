@@ -6,10 +6,12 @@ that torch's own attention runs, and its gradients. Edits of the query and outpu
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
@@ -18,6 +20,7 @@ from strop.edges.part import Part
 from strop.edges.temperatures import Constant, TemperaturePart
 from strop.patching.identity import heads_of
 from strop.patching.layer_changes import change_layers
+from strop.patching.placement import device_of
 from strop.patching.sharpen import sharpened
 from strop.patching.sites import find_sites
 
@@ -39,6 +42,17 @@ def apply_parts(
             changes = {name: part.change_layer(modules[name], heads[name]) for name, part in named.items()}
             stack.enter_context(change_layers({name: change for name, change in changes.items() if change is not None}))
         yield
+
+
+def place_parts(model: nn.Module, parts: Mapping[str, Mapping[str, Part]]) -> dict[str, dict[str, Part]]:
+    """Return parts where their modules lie: themselves, or copies of those that lie elsewhere."""
+    places = {name: device_of(model.get_submodule(name)) for named in parts.values() for name in named}
+    return {term: {name: _place(part, places[name]) for name, part in named.items()} for term, named in parts.items()}
+
+
+def _place(part: Part, device: torch.device) -> Part:
+    here = all(number.device == device for number in part.parameters())
+    return part if here else copy.deepcopy(part).to(device)
 
 
 def _takes_scaled_queries(model: nn.Module) -> bool:
@@ -88,5 +102,5 @@ class _ScaledQueries(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is functional.scaled_dot_product_attention and self.rule is not None:
             query: Tensor = args[0]
-            args = (query * self.rule.numbers.exp()[..., None].to(query.dtype), *args[1:])
+            args = (query * self.rule.numbers.exp()[..., None].to(query), *args[1:])
         return func(*args, **kwargs)

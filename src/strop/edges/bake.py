@@ -24,6 +24,7 @@ from strop._checks import require
 from strop.edges.fold import Fold, folds_of
 from strop.errors import BakeError
 from strop.patching.layout import AttentionLayout, find_layout, find_output
+from strop.patching.placement import device_of
 
 if TYPE_CHECKING:
     from strop.edges.edge import Edge
@@ -38,6 +39,9 @@ def bake_edge(edge: Edge, model: nn.Module) -> nn.Module:
     folds = folds_of(edge)
     edge.check(model)
     _refuse_config(model, folds)
+    away = any(parameter.is_meta for parameter in model.parameters())
+    rule, remedy = "the model's weights must be in memory for baking", "Open it without offloading"
+    require(not away, rule, "weights that are kept elsewhere between calls", remedy, BakeError)
     modules = dict(model.named_modules())
     ids = _tokens(model)
     with edge.put_on(model):
@@ -128,7 +132,7 @@ def _tokens(model: nn.Module) -> Tensor:
 
 
 def _logits(model: nn.Module, ids: Tensor) -> Tensor:
-    out: Any = model(input_ids=ids.to(next(model.parameters()).device), use_cache=False)
+    out: Any = model(input_ids=ids.to(device_of(model)), use_cache=False)
     found: Tensor = out.logits if hasattr(out, "logits") else out[0]
     return found.float()
 

@@ -129,10 +129,10 @@ class Edge:
 
         An edge names its modules. `partial` accepts that some of them run without calling the attention we replace.
         """
-        from strop.edges.apply import apply_parts
+        from strop.edges.apply import apply_parts, place_parts
 
         self.check(model)
-        with apply_parts(model, self.parts, partial=partial):
+        with apply_parts(model, place_parts(model, self.parts), partial=partial):
             yield model
 
     def bake(self, model: nn.Module) -> nn.Module:

@@ -44,6 +44,6 @@ class OutputScales(Part):
 
         def scale(joined: Tensor) -> Tensor:
             by_head: Tensor = joined.unflatten(-1, (heads, -1))
-            return (by_head * (1.0 + self.outputs[:, None]).to(by_head.dtype)).flatten(-2)
+            return (by_head * (1.0 + self.outputs[:, None]).to(by_head)).flatten(-2)
 
         return LayerChange(find_output(module), given=scale)

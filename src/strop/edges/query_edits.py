@@ -66,10 +66,10 @@ class Pairs(Part):
         projection, norm, weight = layout.query, layout.query_norm, layout.query_weight
         if norm is not None and weight is not None:
             shape = weight.shape
-            return LayerChange(norm, gives=lambda _, out: out * self.factors().reshape(shape).to(out.dtype))
+            return LayerChange(norm, gives=lambda _, out: out * self.factors().reshape(shape).to(out))
 
         def scale(_: Tensor, out: Tensor) -> Tensor:
-            return projection.put(out, projection.pick(out) * self.factors().flatten().to(out.dtype))
+            return projection.put(out, projection.pick(out) * self.factors().flatten().to(out))
 
         return LayerChange(projection.layer, gives=scale)
 
@@ -108,7 +108,7 @@ class LowRankQuery(Part):
         assert projection is not None
 
         def add(x: Tensor, out: Tensor) -> Tensor:
-            more = (x @ self.down.to(x.dtype).mT) @ self.up.to(x.dtype).mT
+            more = (x @ self.down.to(x).mT) @ self.up.to(x).mT
             return projection.put(out, projection.pick(out) + more)
 
         return LayerChange(projection.layer, gives=add)

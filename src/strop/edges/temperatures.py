@@ -47,7 +47,7 @@ class TemperaturePart(Temperature, Part):
 
     def number(self, index: int, like: Tensor) -> Tensor:
         """One number of every head, [heads, 1], which broadcasts over rows [*batch, heads, n_q]."""
-        return self.numbers[:, index, None].to(like.dtype)
+        return self.numbers[:, index, None].to(like)
 
     def fold(self) -> Fold | None:
         """β of every head, where it is a constant."""

@@ -110,6 +110,8 @@ def evaluate(
     prose: str | Path | None = None,
     beyond: bool = False,
     seed: int = Suite.seed,
+    device: str = "auto",
+    dtype: str = "auto",
     runs: str | Path | None = "runs",
     name: str | None = None,
     progress: bool | None = None,
@@ -135,6 +137,9 @@ def evaluate(
         prose: UTF-8 text to read. None: Python's own documentation.
         beyond: Read prose of lengths beyond the positions that the model was built for, with a warning.
         seed: Seed of all randomness.
+        device: Where to open a model by name: cpu, cuda, cuda:1, mps, …; auto is a card where there is one, spread is
+            over all cards, then memory, then disk. A model that is no name stays where it is.
+        dtype: Of a model by name: float32, bfloat16, float16; auto is float32 on the CPU, elsewhere as it was saved.
         runs: Folder in which measurements are kept, so that none is made twice. None: keep nothing.
         name: What to call the model. None: as it calls itself.
         progress: Show a bar. None: on a terminal and in a notebook.
@@ -159,13 +164,15 @@ def evaluate(
     )  # fmt: skip
     suite = _leave_out_learned(suite, own, [one for one in edges if one is not None])
     suite.checksum(own)  # a wrong task, size or prose is told before the model is opened
+    from strop.patching.placement import device_of
     from strop.pretrained.load import open_model
     from strop.tasks.answers import Reader
     from strop.tasks.prose import fit_lengths
 
-    opened = open_model(model, tokenizer, name, progress)
+    opened = open_model(model, tokenizer, name, progress, device, dtype)
     suite = replace(suite, lengths=fit_lengths(suite.lengths, opened.model, beyond))
-    return _compare(opened.name, opened.model, Reader(opened.tokenizer), edges, suite, own, runs, progress)
+    reader = Reader(opened.tokenizer, device_of(opened.model))
+    return _compare(opened.name, opened.model, reader, edges, suite, own, runs, progress)
 
 
 def _read_edge(edge: Edge | str | Path | None) -> Edge | None:

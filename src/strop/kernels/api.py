@@ -81,14 +81,16 @@ def attention(
 
     The implementations all agree with `reference` to rounding error:
 
-        impl          memory       where          runs
-        native        O(n)         CPU            the temperature family, sparsemax and 1.5-entmax, float32 and bfloat16
-        fused_calls   O(n)         CPU            the temperature family, by torch's fused kernel; no statistics
-        streaming     O(n·block)   every device   every row-wise normaliser, a block of rows at a time
-        reference     O(n_q·n_k)   every device   every normaliser: the definition
+        impl           memory       where          runs
+        native         O(n)         CPU            the temperature family, sparsemax, 1.5-entmax; float32 and bfloat16
+        scaled_query   O(n)         every device   β that is known beforehand, by torch's own function; no statistics
+        fused_calls    O(n)         CPU, CUDA      the temperature family, by two calls of torch's; no statistics
+        streaming      O(n·block)   every device   every row-wise normaliser, a block of rows at a time
+        reference      O(n_q·n_k)   every device   every normaliser: the definition
 
-    "auto" takes the first of them that can run the call. Where gradients are wanted fused_calls comes first, whose
-    backward pass is torch's own and faster.
+    "auto" takes the first of them that can run the call on its device. Where gradients are wanted native comes after
+    fused_calls, since torch's own backward pass is faster. Products of the size of query·keyᵀ in a forward pass: 2 for
+    native and scaled_query, as in plain attention; 4 for fused_calls where β needs the entropy.
 
     Examples:
         Without a normaliser it is torch's own function:

@@ -38,11 +38,17 @@ class Listing(NamedTuple):
     trains: int
 
 
-ImplName = Literal["auto", "native", "fused_calls", "streaming", "reference"]
+ImplName = Literal["auto", "native", "scaled_query", "fused_calls", "streaming", "reference"]
 
 
 def _native() -> Implementation:
     from strop.kernels.native import implementation
+
+    return implementation
+
+
+def _scaled_query() -> Implementation:
+    from strop.kernels.scaled_query import implementation
 
     return implementation
 
@@ -66,18 +72,16 @@ def _reference() -> Implementation:
 
 
 IMPLEMENTATIONS = {
-    "native": Listing(_native, ("cpu",), 0, 1),
-    "fused_calls": Listing(_fused_calls, ("cpu",), 1, 0),
-    "streaming": Listing(_streaming, None, 2, 2),
-    "reference": Listing(_reference, None, 3, 3),
+    "native": Listing(_native, ("cpu",), 0, 3),
+    "scaled_query": Listing(_scaled_query, None, 1, 0),
+    "fused_calls": Listing(_fused_calls, ("cpu", "cuda"), 3, 2),
+    "streaming": Listing(_streaming, None, 4, 4),
+    "reference": Listing(_reference, None, 5, 5),
 }
 """Name → where it is and when "auto" takes it."""
 
 _ORDER = tuple(sorted(IMPLEMENTATIONS, key=lambda name: IMPLEMENTATIONS[name].place))
 _ORDER_WITH_GRADIENTS = tuple(sorted(IMPLEMENTATIONS, key=lambda name: IMPLEMENTATIONS[name].trains))
-
-ROWS_OF_A_LAZY_MASK = 256
-"""Rows at a time under a mask that exists a few rows at a time."""
 
 
 def choose(impl: ImplName, request: Request) -> Implementation:
@@ -138,12 +142,8 @@ def _attend_lazily(request: Request, mask: LazyMask, impl: ImplName) -> tuple[Te
     """Attend a block of rows at a time, each to the keys that any of its rows may see."""
     require(not request.return_stats, "statistics must be asked of some rows under a lazy mask", "all of them")
     parts = []
-    for start in range(0, request.n_q, ROWS_OF_A_LAZY_MASK):
-        rows = slice(start, min(start + ROWS_OF_A_LAZY_MASK, request.n_q))
+    for rows, keys in mask.spans:
         seen = mask.rows(rows.start, rows.stop)
-        assert seen.keep is not None
-        where = seen.keep.flatten(0, -2).any(0).nonzero()
-        keys = slice(int(where[0]), int(where[-1]) + 1) if len(where) else slice(0, 1)
         some = request._replace(
             query=request.query[..., rows, :], key=request.key[..., keys, :], value=request.value[..., keys, :],
             mask=seen.keys(keys),

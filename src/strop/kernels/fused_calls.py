@@ -23,15 +23,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from strop._types import Rows
-from strop.kernels.dense import attend_block
 from strop.kernels.implementation import Implementation
-from strop.kernels.mask import Mask
+from strop.kernels.plain import TorchMask, attend_plainly, attend_to_nothing, pad_widths
 from strop.kernels.request import Request
 from strop.kernels.shapes import four_dimensional, repeat_heads
-from strop.kernels.tracing import has_numbers, is_transformed
+from strop.kernels.tracing import is_transformed
 from strop.normalisers import Temperature
 from strop.normalisers.fusion import TEMPERATURES
 from strop.sharpness import RowStats, upcast
+
+ALIGNED = 16
+"""CUDA's memory-efficient kernel wants head sizes, and rows of a mask, to be multiples of this many numbers at most."""
 
 
 class FusedCalls(Implementation):
@@ -39,20 +41,19 @@ class FusedCalls(Implementation):
 
     def find_obstacle(self, request: Request) -> str | None:
         """Say what plain attention calls cannot express."""
-        query, key, value, mask = request[:4]
         if not isinstance(request.normaliser.fusion(), TEMPERATURES):
             return f"{type(request.normaliser).__name__} is not of the temperature family"
         if request.softcap is not None:
             return "soft-capped logits are not a product of query and key"
-        if request.dropout_p:
+        if request.dropout_p and request.query.device.type == "cpu":
             return "torch's fused kernel has no dropout on the CPU"
         if request.return_stats:
             return "a fused call does not tell a row's largest and smallest logit"
         if is_transformed():
             return "torch's fused kernel has no rules for torch.func's transforms"
-        if mask.adds:
+        if request.mask.adds:
             return "an additive bias cannot be scaled by row"
-        if has_numbers(query) and not bool((query.sum() + key.sum() + value.sum()).isfinite()):
+        if not request.finite:
             return "torch's fused kernel does not keep a NaN or inf to the rows that may see it"
         return None
 
@@ -62,64 +63,73 @@ class FusedCalls(Implementation):
         normaliser = request.normaliser
         assert isinstance(normaliser, Temperature)
         if query.numel() == 0 or value.numel() == 0:
-            return _attend_to_nothing(request), None
+            return attend_to_nothing(request), None
         n_keys = request.n_keys
-        q = four_dimensional(normaliser.prepare_query(upcast(query), n_keys))
-        k, v = four_dimensional(upcast(key)), four_dimensional(upcast(value))
+        q, k = four_dimensional(normaliser.prepare_query(upcast(query), n_keys)), four_dimensional(upcast(key))
         n_keys = n_keys.expand(query.shape[:-1]).reshape(q.shape[:-1])
-        call = _Call.of(request.mask, query, request.n_k, request.scale)
-        beta = normaliser.find_beta(lambda: _measure(call, q, k, n_keys), lambda: RowStats.of_counts(n_keys, q.dtype))
+        seen = TorchMask.of(request)
+        call = _Measuring.of(seen, q, request.n_k, request.scale)
+        beta = normaliser.find_beta(lambda: call.measure(q, k, n_keys), lambda: RowStats.of_counts(n_keys, q.dtype))
         tempered = q * beta[..., None]
-        out, _ = call(tempered, k, v)
-        share = normaliser.sink_share(lambda: _measure(call, tempered, k, n_keys).logsumexp)
-        out = out if share is None else out * share[..., None]
-        return out.reshape(*query.shape[:-1], value.shape[-1]).to(query.dtype), None
+        out = attend_plainly(
+            request, seen, tempered if query.device.type == "cpu" else tempered.to(query.dtype), request.scale
+        )
+        share = normaliser.sink_share(lambda: call.measure(tempered, k, n_keys).logsumexp)
+        return out if share is None else (out * share.reshape(query.shape[:-1])[..., None]).to(out.dtype), None
 
 
-def _attend_to_nothing(request: Request) -> Tensor:
-    """The output of no keys or no rows, with its graph: the kernel takes no empty tensor."""
-    key, value = (upcast(repeat_heads(tensor, request.query)) for tensor in (request.key, request.value))
-    whole = request._replace(query=upcast(request.query), key=key, value=value)
-    return attend_block(whole, careful=False, kept=None)[0].to(request.query.dtype)
-
-
-class _Call(NamedTuple):
-    """One call of torch's fused kernel: values [b, h, n_k, d_v] → (their weighted mean, log-sum-exp)."""
+class _Measuring(NamedTuple):
+    """Calls that tell the log-sum-exp: of torch's flash kernel on the CPU, of its memory-efficient kernel on CUDA."""
 
     bias: Tensor | None
     is_causal: bool
     scale: float
 
     @classmethod
-    def of(cls, mask: Mask, query: Tensor, n_k: int, scale: float) -> _Call:
-        if mask.keep is None and mask.diagonal in (None, 0):
-            return cls(None, mask.diagonal == 0, scale)
-        keep = mask.dense(query.shape[-2], n_k, query.device)
-        assert keep is not None
-        bias = torch.zeros((), dtype=upcast(query).dtype, device=query.device).masked_fill(~keep, -torch.inf)
-        if query.ndim > 4:
-            bias = bias.expand(*query.shape[:-3], *(1, 1, 1)[bias.ndim :], *bias.shape[-3:])
-        bias = four_dimensional(bias)
-        return cls(bias.expand(*bias.shape[:2], query.shape[-2], n_k), False, scale)
+    def of(cls, seen: TorchMask, query: Tensor, n_k: int, scale: float) -> _Measuring:
+        if seen.keep is None:
+            return cls(None, seen.is_causal, scale)
+        room = -(-n_k // ALIGNED) * ALIGNED
+        keep = F.pad(seen.keep, (0, room - n_k))
+        bias = torch.zeros((), dtype=query.dtype, device=query.device).masked_fill(~keep, -torch.inf)[..., :n_k]
+        return cls(bias.expand(-1, -1, query.shape[-2], -1), False, scale)
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        width = max(q.shape[-1], v.shape[-1])  # the kernel wants one head size
-        q, k, v_wide = (F.pad(x, (0, width - x.shape[-1])) if x.shape[-1] < width else x for x in (q, k, v))
-        attend = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-        out, logsumexp = attend(q, k, v_wide, 0.0, self.is_causal, attn_mask=self.bias, scale=self.scale)
+        """Return the weighted mean of the values and the log-sum-exp of every row."""
+        out, logsumexp = KERNELS[q.device.type](q, k, v, self)
         return out[..., : v.shape[-1]], logsumexp
 
+    def measure(self, q: Tensor, k: Tensor, n_keys: Rows) -> RowStats:
+        """Statistics with their gradients; largest and smallest logit stay unknown (NaN)."""
+        expected_key, logsumexp = self(q, k, k)
+        if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad):
+            carrier = self.scale * (q * self(q.detach(), k.detach(), k)[0]).sum(-1)
+            logsumexp = logsumexp.detach() + carrier - carrier.detach()
+        mean = self.scale * (q * expected_key).sum(-1)
+        sees = n_keys > 0
+        unknown = torch.full_like(mean, torch.nan)
+        return RowStats(
+            n_keys, unknown, unknown, torch.where(sees, logsumexp, -torch.inf), torch.where(sees, mean, 0.0)
+        )
 
-def _measure(call: _Call, q: Tensor, k: Tensor, n_keys: Rows) -> RowStats:
-    """Statistics with their gradients; largest and smallest logit stay unknown (NaN)."""
-    expected_key, logsumexp = call(q, k, k)
-    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad):
-        carrier = call.scale * (q * call(q.detach(), k.detach(), k)[0]).sum(-1)
-        logsumexp = logsumexp.detach() + carrier - carrier.detach()
-    mean = call.scale * (q * expected_key).sum(-1)
-    sees = n_keys > 0
-    unknown = torch.full_like(mean, torch.nan)
-    return RowStats(n_keys, unknown, unknown, torch.where(sees, logsumexp, -torch.inf), torch.where(sees, mean, 0.0))
 
+def _by_flash(q: Tensor, k: Tensor, v: Tensor, call: _Measuring) -> tuple[Tensor, Tensor]:
+    """The CPU's: grouped keys, one head size."""
+    attend = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    out, logsumexp = attend(*pad_widths(q, k, v), 0.0, call.is_causal, attn_mask=call.bias, scale=call.scale)
+    return out, logsumexp
+
+
+def _by_efficient(q: Tensor, k: Tensor, v: Tensor, call: _Measuring) -> tuple[Tensor, Tensor]:
+    """CUDA's: as many keys as queries, aligned head sizes, float32; its log-sum-exp has padded rows."""
+    q, k, v = pad_widths(q, repeat_heads(k, q), repeat_heads(v, q), multiple=ALIGNED)
+    bias = None if call.bias is None else call.bias.expand(*q.shape[:2], -1, -1)
+    attend = torch.ops.aten._scaled_dot_product_efficient_attention
+    out, logsumexp, _, _ = attend(q, k, v, bias, True, 0.0, call.is_causal, scale=call.scale)
+    return out, logsumexp[..., : q.shape[-2]]
+
+
+KERNELS = {"cpu": _by_flash, "cuda": _by_efficient}
+"""Type of device → the kernel of torch's that tells the log-sum-exp there."""
 
 implementation = FusedCalls()

@@ -21,7 +21,7 @@ from torch import Tensor
 from strop._checks import require
 from strop._types import Keep, Rows
 from strop.errors import ArgumentError, ArgumentTypeError
-from strop.kernels.tracing import has_numbers
+from strop.kernels.tracing import may_look
 
 
 def hides(additive: Tensor) -> Tensor:
@@ -97,7 +97,7 @@ class Mask:
     @property
     def adds(self) -> bool:
         """Whether it adds something to visible logits, as a position bias does; unseen numbers are taken to."""
-        return self.bias is not None and (not has_numbers(self.bias) or bool((self.bias != 0).any()))
+        return self.bias is not None and (not may_look(self.bias) or bool((self.bias != 0).any()))
 
     def add_bias(self, bias: Tensor | None) -> Mask:
         """Return this mask with an additive bias on top, which may hide keys as well."""
@@ -162,6 +162,10 @@ CHUNK = 32
 """Rows of a lazy mask, out of those picked, that are built at a time."""
 
 
+SPAN = 256
+"""Rows of a lazy mask that are attended at a time."""
+
+
 @dataclass(frozen=True, eq=False)
 class LazyMask(Mask):
     """A mask that exists one block of rows at a time, for inputs whose n_q × n_k would not fit.
@@ -211,6 +215,21 @@ class LazyMask(Mask):
     def first_keys(self) -> Tensor:
         """Return the first key that any of PLACES rows may see, [B]."""
         return self._first_keys
+
+    @cached_property
+    def spans(self) -> list[tuple[slice, slice]]:
+        """Blocks of SPAN rows, and the keys from the first to the last that any row of each may see.
+
+        Found once for all layers that share the mask, so that a device is waited for once.
+        """
+        starts = range(0, self.n_q, SPAN)
+        seen = [self.build(start, min(start + SPAN, self.n_q)).flatten(0, -2).any(0).long() for start in starts]
+        ends = torch.stack([torch.stack([one.argmax(), one.flip(0).argmax(), one.sum()]) for one in seen]).tolist()
+        n_k = seen[0].shape[0]
+        return [
+            (slice(start, min(start + SPAN, self.n_q)), slice(first, n_k - last) if any_ else slice(0, 1))
+            for start, (first, last, any_) in zip(starts, ends, strict=True)
+        ]
 
     @cached_property
     def _first_keys(self) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from strop._types import Rows
 from strop.kernels.mask import Mask
+from strop.kernels.tracing import may_look
 from strop.normalisers import Normaliser
 
 
@@ -79,6 +80,13 @@ class Request(NamedTuple):
         if self.query.requires_grad or self.key.requires_grad or self.value.requires_grad:
             return True
         return (bias is not None and bias.requires_grad) or learns(self.normaliser)
+
+    @property
+    def finite(self) -> bool:
+        """Whether query, key and value hold no NaN or infinity, by their sums; True where nobody may look."""
+        if not may_look(self.query):
+            return True
+        return bool((self.query.sum() + self.key.sum() + self.value.sum()).isfinite())
 
     def pick(self, rows: Tensor) -> Request:
         """Return the request of some rows [R] alone, given by their indices."""

@@ -35,3 +35,10 @@ def row_blocks(query: Tensor, n_k: int) -> list[tuple[int, int]]:
     n_q = query.shape[-2]
     height = max(1, LOGITS_IN_MEMORY // max(1, n_k * math.prod(query.shape[:-2])))
     return [(start, min(start + height, n_q)) for start in range(0, n_q, height)] or [(0, 0)]
+
+
+def four_dimensional_mask(table: Tensor, query: Tensor) -> Tensor:
+    """Give a mask or bias the dimensions that `four_dimensional` gives the query; sizes of 1 stay where they can."""
+    if query.ndim > 4:
+        table = table.expand(*query.shape[:-3], *(1, 1, 1)[table.ndim :], *table.shape[-3:])
+    return four_dimensional(table)

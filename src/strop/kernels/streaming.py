@@ -18,7 +18,7 @@ from strop.kernels.implementation import Implementation
 from strop.kernels.mask import Mask
 from strop.kernels.request import Request
 from strop.kernels.shapes import repeat_heads, row_blocks
-from strop.kernels.tracing import has_numbers, is_known, is_transformed
+from strop.kernels.tracing import is_known, is_transformed, may_look
 from strop.sharpness import RowStats, upcast
 
 
@@ -36,7 +36,7 @@ class Streaming(Implementation):
         """Attend block by block."""
         query, mask = request.query, request.mask
         keys, values = (upcast(repeat_heads(tensor, query)) for tensor in (request.key, request.value))
-        careful = not has_numbers(values) or not bool(values.isfinite().all())
+        careful = not may_look(values) or not bool(values.isfinite().all())
 
         def attend(
             query: Tensor, key: Tensor, value: Tensor, mask: Mask, kept: Tensor | None

@@ -1,7 +1,7 @@
 """What surrounds a call: whether its numbers can be looked at, and what torch.func and autocast make of it.
 
 torch.compile, torch.export, fake tensors and tensors on the meta device have shapes and no numbers; inside torch.func's
-transforms (vmap, grad, jacrev, …) a tensor stands for many. A check that looks at numbers asks `has_numbers` first.
+transforms (vmap, grad, jacrev, …) a tensor stands for many. A check that looks at numbers asks `may_look` first.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 
-def has_numbers(tensor: Tensor) -> bool:
-    """Whether the numbers of a tensor can be looked at now."""
+def may_look(tensor: Tensor) -> bool:
+    """Whether numbers may decide what runs: traced ones are not there, and for a device's one would have to wait."""
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() or is_transformed():
         return False
-    return not tensor.is_meta and type(tensor).__name__ != "FakeTensor"
+    return tensor.device.type == "cpu" and type(tensor).__name__ != "FakeTensor"
 
 
 def is_transformed() -> bool:

@@ -35,7 +35,8 @@ class _OnHeads(Normaliser):
         self.logits_alone = chosen.logits_alone and others.logits_alone
 
     def _pick(self, chosen: Tensor, others: Tensor, axes: int) -> Tensor:
-        picked = self.picked.to(chosen.device).view(-1, *[1] * axes)
+        place = max(chosen, others, key=Tensor.dim).device  # a number without axes goes with tensors of any device
+        picked = self.picked.to(place).view(-1, *[1] * axes)
         return torch.where(picked, chosen, others)
 
     def prepare_query(self, query: Tensor, n_keys: Rows) -> Tensor:

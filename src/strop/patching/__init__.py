@@ -8,6 +8,7 @@ reading.py        what the code of a class says of its attention
 layout.py         where an attention module keeps its projections and norms, one entry per family
 identity.py       which model this is: architecture, heads, a fingerprint of its weights
 freeze.py         no dropout and no gradients while a model is measured
+placement.py      where a model's layers lie, and their weights
 frames.py         what is in force on which module
 interface.py      the way into transformers; masks.py: its masks, lazily when large
 torch_modules.py  the way into modules that call torch's attention themselves

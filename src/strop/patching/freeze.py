@@ -11,15 +11,15 @@ from torch import nn
 @contextmanager
 def freeze(model: nn.Module) -> Iterator[None]:
     """Freeze a model's parameters and turn dropout off for the length of the block."""
-    wanted = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    wanted = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     training = [module for module in model.modules() if module.training]
     try:
-        for parameter in wanted:
-            parameter.requires_grad_(False)
+        model.requires_grad_(False)
         model.eval()
         yield
     finally:
-        for parameter in wanted:
-            parameter.requires_grad_(True)
+        for name, parameter in model.named_parameters():  # asked again: accelerate makes anew those it brings in
+            if name in wanted:
+                parameter.requires_grad_(True)
         for module in training:
             module.training = True

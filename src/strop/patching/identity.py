@@ -16,6 +16,7 @@ from torch import nn
 
 from strop._checks import require
 from strop.patching.layout import count_heads
+from strop.patching.placement import device_of, read_weights
 from strop.patching.sites import find_sites
 
 SAMPLES = 512
@@ -40,8 +41,8 @@ def heads_of(model: nn.Module) -> dict[str, int]:
 def fingerprint(model: nn.Module) -> str:
     """Return 16 hexadecimal digits that change with any change of the model's weights worth the name."""
     digest = hashlib.sha256()
-    for name, parameter in sorted(model.named_parameters()):
-        flat = parameter.detach().flatten()
+    for name, parameter in read_weights(model):
+        flat = parameter.flatten()
         index = torch.linspace(0, max(0, len(flat) - 1), min(SAMPLES, len(flat)), dtype=torch.float64).long()
         digest.update(f"{name} {tuple(parameter.shape)} ".encode())
         digest.update(flat[index.to(flat.device)].cpu().to(torch.bfloat16).view(torch.int16).numpy().tobytes())
@@ -51,12 +52,14 @@ def fingerprint(model: nn.Module) -> str:
 def digest_weights(model: nn.Module) -> str:
     """Return 16 hexadecimal digits of a SHA-256 over every element of every parameter: another for any change."""
     digest = hashlib.sha256()
-    for name, parameter in sorted(model.named_parameters()):
+    for name, parameter in read_weights(model):
         digest.update(f"{name} {tuple(parameter.shape)} {parameter.dtype} ".encode())
-        digest.update(parameter.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+        digest.update(parameter.cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()[:16]
 
 
 def dtype_of(model: nn.Module) -> str:
-    """Return the dtype of a model's weights, by torch's name."""
-    return str(next(model.parameters()).dtype).removeprefix("torch.")
+    """Return the dtype of a model's weights by torch's name and, unless that is the CPU, where it computes."""
+    dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
+    kinds = sorted({device_of(module).type for module in find_sites(model).all.values()})
+    return dtype if kinds == ["cpu"] else f"{dtype} on {' and '.join(kinds)}"

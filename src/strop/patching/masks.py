@@ -16,6 +16,7 @@ when asked (sliding windows at 8,192 tokens: 2 MB at a time instead of 64).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -37,12 +38,19 @@ class MaskTensor:
 
     def __init__(self, mask: LazyMask, n_k: int, additive: torch.dtype | None = None) -> None:
         self.mask, self._additive = mask, additive
+        self._moved: dict[torch.device, MaskTensor] = {}
         self.shape = (1, 1, mask.n_q, n_k)
         self.ndim = 4
 
-    def to(self, *_: Any, **__: Any) -> MaskTensor:
-        """Rows are built where they are wanted: accelerate, which moves every input, need not build them all."""
-        return self
+    def to(self, device: Any = None, *_: Any, **__: Any) -> MaskTensor:
+        """Have rows built for a device, one mask for each: accelerate, which moves every input, builds none of them."""
+        if not isinstance(device, str | int | torch.device):
+            return self
+        place, build = torch.device(device), self.mask.build
+        if place not in self._moved:
+            moved = replace(self.mask, build=lambda start, stop: build(start, stop).to(place))
+            self._moved[place] = MaskTensor(moved, self.shape[-1], self._additive)
+        return self._moved[place]
 
     @cached_property
     def _whole(self) -> Tensor:

@@ -38,7 +38,9 @@ def measure(request: Request, cross: bool = False) -> dict[str, Tensor]:
     if request.sink is not None:
         spent = torch.sigmoid(stats.logsumexp - request.sink[:, None].to(stats.mean))
     own = None if cross else _own_keys(request, some, rows)
-    first, recent = _few_weights(request, some, stats, own)
+    few = _few_weights(request, some, stats, own)
+    first, recent, spent, seen = (one.cpu() for one in (*few, spent, seen))
+    stats = stats.map(Tensor.cpu)  # small, and not every device has float64
     values = {
         "n_keys": stats.n_keys,
         "entropy": stats.entropy,

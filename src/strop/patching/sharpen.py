@@ -26,6 +26,7 @@ from strop.errors import ArgumentTypeError
 from strop.normalisers import Normaliser, by_name
 from strop.patching.block import Change, apply
 from strop.patching.frames import Choice
+from strop.patching.placement import device_of
 from strop.patching.sites import Sites, find_sites
 
 
@@ -92,12 +93,12 @@ def _choose(
     picked = None if heads is None else tuple(heads)
     if isinstance(normaliser, Mapping):
         named = {name: rule for pattern, rule in normaliser.items() for name in found.choose([pattern])}
-        return {name: Choice(_build(named[name]), picked) for name in chosen if name in named}
-    return {name: Choice(_build(normaliser), picked) for name in chosen}
+        return {name: Choice(_build(named[name], module), picked) for name, module in chosen.items() if name in named}
+    return {name: Choice(_build(normaliser, module), picked) for name, module in chosen.items()}
 
 
-def _build(normaliser: Normaliser | str) -> Normaliser:
-    made = by_name(normaliser) if isinstance(normaliser, str) else normaliser
+def _build(normaliser: Normaliser | str, module: nn.Module) -> Normaliser:
+    made = by_name(normaliser).to(device_of(module)) if isinstance(normaliser, str) else normaliser
     require(
         isinstance(made, Normaliser),
         "normaliser must be a strop normaliser, its name, or a mapping from module names to normalisers",

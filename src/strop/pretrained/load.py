@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from strop._checks import require
+from strop._checks import require, require_known
 from strop._progress import show_progress
 from strop.errors import SourceError, StropWarning
+from strop.pretrained.devices import DTYPES, SPREAD, find_device
 from strop.pretrained.hub import is_cached_only
 from strop.pretrained.sources import Note, Source, check_name, find_model
 
@@ -33,9 +34,11 @@ class Pretrained:
 
     Attributes:
         name: A built-in name (smollm2, gemma3-270m, minilm), a folder, or a hub name.
-        dtype: Of the weights, by torch's name.
+        dtype: Of the weights: float32, bfloat16, float16. auto: float32 on the CPU, elsewhere as they were saved.
         trust_remote_code: Let a hub model run code of its own.
         head: Keep the language-model head, for generating.
+        device: cpu, cuda, cuda:1, mps, … auto: a card where there is one. spread: over all cards, then the processor's
+            memory, then the disk.
 
     Examples:
         >>> import strop
@@ -45,9 +48,10 @@ class Pretrained:
     """
 
     name: str
-    dtype: str = "float32"
+    dtype: str = "auto"
     trust_remote_code: bool = False
     head: bool = True
+    device: str = "auto"
     _opened: Opened | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -62,15 +66,17 @@ class Pretrained:
 
 
 def load_model(
-    name: str, dtype: str = "float32", trust_remote_code: bool = False, head: bool = True
+    name: str, dtype: str = "auto", trust_remote_code: bool = False, head: bool = True, device: str = "cpu"
 ) -> tuple[Any, Any]:
     """Open a model in eval mode, its parameters frozen, and its tokeniser.
 
     Args:
         name: A built-in name (smollm2, gemma3-270m, minilm), a folder, or a hub name.
-        dtype: Of the weights, by torch's name.
+        dtype: Of the weights: float32, bfloat16, float16. auto: float32 on the CPU, elsewhere as they were saved.
         trust_remote_code: Let a hub model run code of its own.
         head: Keep the language-model head, for generating.
+        device: cpu, cuda, cuda:1, mps, … auto: a card where there is one. spread: over all cards, then the processor's
+            memory, then the disk.
 
     Returns:
         The model and the tokeniser, which begins every text with the first token that the model wants.
@@ -79,15 +85,19 @@ def load_model(
         >>> from strop.pretrained import load_model
         >>> model, tokenizer = load_model("smollm2")  # doctest: +SKIP
     """
-    return Pretrained(name, dtype, trust_remote_code, head).open()[1:]
+    return Pretrained(name, dtype, trust_remote_code, head, device).open()[1:]
 
 
 def open_model(
-    model: nn.Module | str | Pretrained, tokenizer: Any, name: str | None, progress: bool | None, head: bool = True
-) -> Opened:
+    model: nn.Module | str | Pretrained, tokenizer: Any, name: str | None, progress: bool | None, device: str = "auto",
+    dtype: str = "auto", head: bool = True,
+) -> Opened:  # fmt: skip
     """Return what a verb was given, opened: a model with its tokeniser, or a model by name."""
     if isinstance(model, str):
-        model = Pretrained(model, head=head)
+        model = Pretrained(model, dtype, head=head, device=device)
+    else:
+        rule, remedy = "device and dtype must be left to a model that is no name", "Move it yourself: model.to(…)"
+        require(device == dtype == "auto", rule, f"{device} and {dtype}", remedy)
     if isinstance(model, Pretrained):
         require(tokenizer is None, "tokenizer must be left out for a model by name", type(tokenizer).__name__)
         opened = model.open(progress)
@@ -130,6 +140,9 @@ def _is_position_table(name: str, part: nn.Module, most: int) -> bool:
 
 
 def _open(wanted: Pretrained, note: Note) -> Opened:
+    require_known("dtype", wanted.dtype, DTYPES)
+    if wanted.device not in ("auto", "cpu", SPREAD):
+        find_device(wanted.device)  # one that is not there is told before anything is looked for
     source = find_model(wanted.name, note)
     from_disk = source.local or is_cached_only(source.place)
     import torch  # seconds of imports: a wrong name is told before them
@@ -138,16 +151,20 @@ def _open(wanted: Pretrained, note: Note) -> Opened:
     from strop.pretrained.convert import silence_transformers
 
     kind = transformers.AutoModelForCausalLM if wanted.head else transformers.AutoModel
+    device = find_device(wanted.device)
+    dtype = "float32" if wanted.dtype == "auto" and device.type == "cpu" else wanted.dtype
     place: Any = {"local_files_only": from_disk, "trust_remote_code": wanted.trust_remote_code}
+    spread = {"device_map": "auto"} if wanted.device == SPREAD else {}
     with silence_transformers():
         with _explain("weights", "config.json and *.safetensors", source):
-            model = kind.from_pretrained(source.place, dtype=getattr(torch, wanted.dtype), **place)
+            model: Any = kind.from_pretrained(source.place, dtype=getattr(torch, dtype, dtype), **place, **spread)
         with _explain("tokeniser", "tokenizer.json and tokenizer_config.json", source):
             tokeniser = transformers.AutoTokenizer.from_pretrained(source.place, **place)
     if wanted.name != source.place:  # a packaged model is called by its name, not by its folder in the cache
         model.config.name_or_path = source.name
     if source.bos:
         _begin_with_bos(tokeniser)
+    model = model if spread else model.to(device)
     return Opened(source.name, model.eval().requires_grad_(False), tokeniser)
 
 

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from strop.patching.layout import AttentionLayout, Projection, find_layout
 from strop.patching.observe import Measurement
+from strop.patching.placement import weights_present
 from strop.sharpness import spread_bound
 
 _NORMS_BEFORE = (
@@ -41,6 +42,11 @@ _SELF_NORM_BEFORE = ("Whisper", "MBart", "Pegasus", "M2M100", "BioGpt")
 @torch.no_grad()
 def bound_spread(model: nn.Module, call: Measurement) -> list[float] | None:
     """Return the bound on the spread of each head of one attention module, or None where it is not known."""
+    with weights_present(model.get_submodule(call.name.rpartition(".")[0])):
+        return _bound(model, call)
+
+
+def _bound(model: nn.Module, call: Measurement) -> list[float] | None:
     module = model.get_submodule(call.name)
     heads = len(call.numbers["spread"])
     layout = find_layout(module, heads, call.key_heads)
@@ -95,11 +101,11 @@ def _projected_bound(model: nn.Module, layout: AttentionLayout, call: Measuremen
 
 def _fold(part: Projection, heads: int, gain: Tensor, shift: Tensor | None) -> Tensor:
     """[W·diag(g), W·b + bias]: [heads, d, D + 1], to be applied to [x̂, 1]."""
-    weight, bias = part.weight(heads), part.bias(heads)
-    constant = torch.zeros(weight.shape[:-1], dtype=torch.float64) if bias is None else bias.double()
+    weight, bias = part.weight(heads).cpu().double(), part.bias(heads)
+    constant = torch.zeros(weight.shape[:-1], dtype=torch.float64) if bias is None else bias.cpu().double()
     if shift is not None:
-        constant = constant + weight.double() @ shift.double()
-    return torch.cat([weight.double() * gain.double(), constant[..., None]], -1)
+        constant = constant + weight @ shift.cpu().double()
+    return torch.cat([weight * gain, constant[..., None]], -1)
 
 
 def _gain(norm: nn.Module, width: int) -> Tensor | None:
@@ -108,9 +114,9 @@ def _gain(norm: nn.Module, width: int) -> Tensor | None:
     if some.numel() != width:  # of another width: over all heads at once (OLMo 2)
         return None
     if _plain(norm):
-        return some.double()
+        return some.cpu().double()
     answer: Tensor = norm(torch.ones(1, width, dtype=some.dtype, device=some.device))
-    return answer[0].double()
+    return answer[0].cpu().double()
 
 
 def _plain(norm: object) -> bool:

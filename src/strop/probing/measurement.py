@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from strop._checks import require
 from strop.patching.observe import Measurement, observed
+from strop.patching.placement import device_of
 from strop.pretrained.load import count_positions, go_beyond
 from strop.probing.bounds import bound_spread
 from strop.records import Record
@@ -40,7 +41,7 @@ def check_lengths(model: nn.Module, lengths: Sequence[int], beyond: bool = False
 def model_inputs(model: nn.Module, tokens: Mapping[int, Tensor]) -> dict[int, dict[str, Tensor]]:
     """Return the model's inputs for each length; an encoder-decoder reads the text on both sides."""
     both = bool(getattr(model.config, "is_encoder_decoder", False))
-    place = next(model.parameters()).device
+    place = device_of(model)
     found = {n: ids.to(place) for n, ids in tokens.items()}
     return {n: {"input_ids": ids} | ({"decoder_input_ids": ids} if both else {}) for n, ids in found.items()}
 

@@ -111,7 +111,8 @@ def probe(
     text: str | Path | Text | None = None,
     samples: int = 1,
     beyond: bool = False,
-    device: str | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
     runs: str | Path | None = "runs",
     name: str | None = None,
     progress: bool | None = None,
@@ -129,7 +130,9 @@ def probe(
         text: UTF-8 text to read, a path or a `strop.pretrained.text.Text`. None: the source of Python's own library.
         samples: Places in the text to begin at.
         beyond: Go beyond the positions that the model was built for, with a warning.
-        device: Move the model there first. None: leave it where it is.
+        device: Where to open a model by name: cpu, cuda, cuda:1, mps, …; auto is a card where there is one, spread is
+            over all cards, then memory, then disk. A model that is no name stays where it is.
+        dtype: Of a model by name: float32, bfloat16, float16; auto is float32 on the CPU, elsewhere as it was saved.
         runs: Folder in which records are kept, so that the same call goes on after an interruption. None: keep nothing.
         name: What to call the model. None: as it calls itself.
         progress: Show a bar. None: on a terminal and in a notebook.
@@ -152,14 +155,12 @@ def probe(
     from strop.pretrained.text import cut_lengths, default_text, read_text
 
     source = default_text() if text is None else read_text(Path(text)) if isinstance(text, str | Path) else text
-    opened = open_model(model, tokenizer, name, progress, head=False)
+    opened = open_model(model, tokenizer, name, progress, device, dtype, head=False)
     check_reached(opened.model, partial)
     from strop.probing.measurement import check_lengths, default_lengths, measure_lengths, model_inputs
     from strop.probing.summary import summarise, write_sentence
     from strop.probing.verdict import advise, writes_answers
 
-    if device is not None:
-        opened.model.to(device)
     checked = check_lengths(opened.model, default_lengths(opened.model) if lengths is None else lengths, beyond)
     inputs = model_inputs(opened.model, cut_lengths(opened.tokenizer, source, checked, samples))
     config = ProbeConfig(

@@ -45,6 +45,7 @@ class Reader:
 
     Args:
         tokeniser: Of transformers, or anything that is called like one.
+        device: Where tokens are put. None: the CPU.
 
     Examples:
         >>> from strop.tasks import Passage
@@ -52,8 +53,8 @@ class Reader:
         tensor(2)
     """
 
-    def __init__(self, tokeniser: Any) -> None:
-        self.tokeniser = tokeniser
+    def __init__(self, tokeniser: Any, device: torch.device | None = None) -> None:
+        self.tokeniser, self.device = tokeniser, device
         made, plain = tokeniser("a")["input_ids"], self.tokens("a")
         starts_itself = len(made) > len(plain) and made[-len(plain) :] == plain
         self.before: list[int] = made[: len(made) - len(plain)] if starts_itself else []
@@ -77,7 +78,8 @@ class Reader:
         for i, (question, answer) in enumerate(asked):
             ids[i, : len(question) + len(answer)] = torch.tensor(question + answer)
             targets[i, len(question) : len(question) + len(answer)] = True
-        return Encoded(torch.tensor([context[:-1]], dtype=torch.long), ids, targets)
+        made = torch.tensor([context[:-1]], dtype=torch.long), ids, targets
+        return Encoded(*(one.to(self.device) for one in made))
 
 
 def _logits(model: nn.Module, encoded: Encoded) -> Tensor:
@@ -85,7 +87,7 @@ def _logits(model: nn.Module, encoded: Encoded) -> Tensor:
     places, copies = encoded.context.shape[1], len(encoded.ids)
     if copies == 1 or places == 0:  # one sequence: no cache, so that layers may be recomputed for gradients
         ids = torch.cat([encoded.context.expand(copies, -1), encoded.ids], 1)
-        keep = torch.arange(places, ids.shape[1] - 1)
+        keep = slice(places, ids.shape[1] - 1)
         out: Any = model(input_ids=ids, logits_to_keep=keep, use_cache=False)
     else:
         read: Any = model(input_ids=encoded.context, use_cache=True, logits_to_keep=1)

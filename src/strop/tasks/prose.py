@@ -44,7 +44,7 @@ def cut_windows(reader: Reader, text: str, length: int, count: int, apart: bool 
     require(len(body) >= room > 0, f"the text must hold at least {room:,} tokens", f"{len(body):,}", remedy)
     count = min(count, len(body) // room) if apart else count
     starts = [int(start) for start in torch.linspace(0, len(body) - room, count)]
-    return torch.tensor([reader.before + body[start : start + room] for start in starts])
+    return torch.tensor([reader.before + body[start : start + room] for start in starts], device=reader.device)
 
 
 def fit_lengths(lengths: Sequence[int], model: nn.Module, beyond: bool = False) -> tuple[int, ...]:

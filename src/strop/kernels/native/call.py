@@ -15,7 +15,7 @@ from torch import Tensor
 
 from strop.errors import StateError
 from strop.kernels.native.abi import KINDS, Args, Library, library
-from strop.kernels.tracing import has_numbers
+from strop.kernels.tracing import may_look
 
 
 class Call(NamedTuple):
@@ -40,7 +40,7 @@ class Call(NamedTuple):
 
     def run(self, level: str | None = None) -> list[Tensor]:
         """Output, then n_keys, max, min, logsumexp and mean where statistics are asked for."""
-        if not has_numbers(self.query):
+        if not may_look(self.query):
             return list(_operator(*self._replace(coefficients=list(self.coefficients))))
         return execute(self, level)
 
