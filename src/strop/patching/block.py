@@ -23,7 +23,7 @@ from torch import nn
 from strop._checks import require
 from strop.errors import StateError, StropWarning, UnsupportedError
 from strop.patching.cover import group
-from strop.patching.frames import Choice, Frame, Observer, Part, push
+from strop.patching.frames import Choice, Frame, Observer, Post, push
 from strop.patching.interface import switch
 from strop.patching.recompute import remember_frames
 from strop.patching.sites import Sites, find_owners, find_sites
@@ -85,7 +85,7 @@ def _put_on(model: nn.Module, found: Sites, change: Change, frame: Frame) -> Ite
     with ExitStack() as stack:
         for name, module in modules.items():
             role = find_role(module, name in found.through_torch)
-            stack.enter_context(stand(module, role, Part(frame, name, change.choices.get(name))))
+            stack.enter_context(stand(module, role, Post(frame, name, change.choices.get(name))))
         stack.enter_context(switch(find_owners(model) if found.by_interface else ()))
         yield
 

@@ -1,8 +1,8 @@
-"""What is in force on which module: frames, each with its part on every attention module that it concerns.
+"""What is in force on which module: frames, each with its post on every attention module that it concerns.
 
 `sharpened` and `observed` put one frame each on a model and take it away on exit. A module's normaliser is resolved
-from the outermost part inwards: an inner one replaces the outer one on the heads it names and leaves the rest. Parts
-are kept on the module, never globally, so two models do not meet; a module without parts is plain softmax.
+from the outermost post inwards: an inner one replaces the outer one on the heads it names and leaves the rest. Posts
+are kept on the module, never globally, so two models do not meet; a module without posts is plain softmax.
 
 A frame belongs to the context that entered its block: a thread, or a task of asyncio. A call uses the frames of its
 own context, so one model may be used in two threads under two rules. A thread that entered no block for the module (a
@@ -78,7 +78,7 @@ class Choice:
 
 
 @dataclass(eq=False)
-class Part:
+class Post:
     """What a frame is on one module."""
 
     frame: Frame
@@ -120,53 +120,53 @@ def frames_here() -> tuple[Frame, ...]:
     return _HERE.get()
 
 
-def find_parts(module: nn.Module) -> tuple[Part, ...]:
+def find_posts(module: nn.Module) -> tuple[Post, ...]:
     """Return what is in force on a module for this context, the outermost first."""
-    parts: tuple[Part, ...] = standing(module)
-    if len(parts) < 2:
-        return parts
+    posts: tuple[Post, ...] = standing(module)
+    if len(posts) < 2:
+        return posts
     if not torch.compiler.is_compiling():  # which cannot ask for the context
         here = _HERE.get()
-        own = tuple(part for part in parts if part.frame in here)
+        own = tuple(post for post in posts if post.frame in here)
         if own:
             return own
-    nested = all(outer.frame in inner.frame.outer for outer, inner in pairwise(parts))
+    nested = all(outer.frame in inner.frame.outer for outer, inner in pairwise(posts))
     require(
         nested,
         "a thread without a block of its own must find one rule on the model",
-        f"{len(parts)} on {parts[0].name or type(module).__name__}, of several threads",
+        f"{len(posts)} on {posts[0].name or type(module).__name__}, of several threads",
         "Enter `sharpened` in this thread too",
         StateError,
     )
-    return parts
+    return posts
 
 
 def answer(module: nn.Module, request: Request) -> Tensor:
     """Run what a module asks for as its frames say, and tell their observers; return the output [B, H, n_q, d_v]."""
-    parts = find_parts(module)
-    for part in parts:
-        _note(part, request)
-    request = request._replace(normaliser=resolve(parts, request.n_heads))
+    posts = find_posts(module)
+    for post in posts:
+        _note(post, request)
+    request = request._replace(normaliser=resolve(posts, request.n_heads))
     check_rule(request)
     return attend(request)[0]
 
 
-def resolve(parts: Sequence[Part], n_heads: int) -> Normaliser:
-    """Return the one normaliser that the parts on a module amount to."""
+def resolve(posts: Sequence[Post], n_heads: int) -> Normaliser:
+    """Return the one normaliser that the posts on a module amount to."""
     normaliser: Normaliser = PLAIN
-    for part in parts:
-        if part.choice is not None:
-            normaliser = part.choice.over(normaliser, n_heads)
+    for post in posts:
+        if post.choice is not None:
+            normaliser = post.choice.over(normaliser, n_heads)
     return normaliser
 
 
-def _note(part: Part, request: Request) -> None:
+def _note(post: Post, request: Request) -> None:
     if torch.compiler.is_compiling():
-        part.frame.traced = True
+        post.frame.traced = True
     else:
-        part.frame.called.add(part.name)
-    if part.frame.observer is not None and part.frame.live:
-        part.frame.observer(part.name, request)
+        post.frame.called.add(post.name)
+    if post.frame.observer is not None and post.frame.live:
+        post.frame.observer(post.name, request)
 
 
 class Site(StandIn):
@@ -176,6 +176,6 @@ class Site(StandIn):
         """Run the module, then note it."""
         out = super().__call__(*args, **kwargs)
         if not torch.compiler.is_compiling():
-            for part in find_parts(self):
-                part.frame.ran.add(part.name)
+            for post in find_posts(self):
+                post.frame.ran.add(post.name)
         return out

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-from strop.patching.frames import Frame, Part, find_parts, push
+from strop.patching.frames import Frame, Post, find_posts, push
 from strop.patching.recompute import remember_frames
 from strop.patching.stand_in import StandIn, stand
 
@@ -51,7 +51,7 @@ def _put_on(changes: Mapping[str, LayerChange], frame: Frame) -> Iterator[None]:
 
 
 @dataclass(eq=False, kw_only=True)
-class _Change(Part):
+class _Change(Post):
     change: LayerChange
 
 
@@ -59,7 +59,7 @@ class _Changed(StandIn):
     """The role of a layer that is changed."""
 
     def __call__(self, x: Tensor, *args: Any, **kwargs: Any) -> Any:
-        changes = [part.change for part in find_parts(self) if isinstance(part, _Change)]
+        changes = [post.change for post in find_posts(self) if isinstance(post, _Change)]
         for change in changes:
             x = x if change.given is None else change.given(x)
         out: Tensor = super().__call__(x, *args, **kwargs)

@@ -23,7 +23,7 @@ from strop.kernels import Mask, Request
 from strop.kernels.dense import form_weights
 from strop.kernels.fit import fit_mask, fit_tensors
 from strop.kernels.shapes import repeat_heads
-from strop.patching.frames import PLAIN, Site, answer, find_parts, resolve
+from strop.patching.frames import PLAIN, Site, answer, find_posts, resolve
 from strop.patching.stand_in import Fixed
 
 
@@ -143,7 +143,7 @@ class _OurAttention(TorchFunctionMode):
     def _weights(self, request: Request) -> Tensor:
         """The dense weights of the last call, n × n: only where a module must return them."""
         key = repeat_heads(request.key, request.query)
-        rule = resolve(find_parts(self.module), request.n_heads)
+        rule = resolve(find_posts(self.module), request.n_heads)
         return form_weights(request._replace(key=key, normaliser=rule))[0]
 
 
