@@ -15,9 +15,10 @@ import torch
 from click.testing import CliRunner
 from safetensors.torch import save_file
 
-from strop.calibration import Edge
 from strop.cli import extras, group
+from strop.edges import Edge
 from strop.edges.edge_file import KEY
+from strop.edges.temperatures import Constant
 from strop.patching.identity import heads_of
 
 TINY = "models/tiny"
@@ -43,8 +44,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _save_edges(folder: Path) -> None:
     for name, model in (("mine", tiny.model()), ("another", tiny.model(seed=1))):
-        zeros = {module: torch.zeros(heads, 1) for module, heads in heads_of(model).items()}
-        Edge.of(model, "constant", zeros, {}).save(folder / f"{name}.safetensors")
+        rules = {module: Constant(torch.zeros(heads, 1)) for module, heads in heads_of(model).items()}
+        Edge.of(model, {"constant": rules}).save(folder / f"{name}.safetensors")
     whole = (folder / "mine.safetensors").read_bytes()
     (folder / "changed.safetensors").write_bytes(whole.replace(b"constant", b"polynoms"))
     save_file({"x": torch.zeros(1)}, folder / "foreign.safetensors")

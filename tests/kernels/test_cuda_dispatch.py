@@ -11,13 +11,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 from cases import MASKS, NORMALISERS, mask_arguments
-from strop.calibration.forms import FORMS
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import strop
+from strop.edges.forms import TEMPERATURES
+from strop.edges.parts import PARTS
 from strop.kernels import IMPLEMENTATIONS, Mask, Request, dispatch, fused_calls
 from strop.kernels.plain import TorchMask
 from strop.normalisers import NAMES, AdaptiveTemperature, Softmax, WithSink, by_name
@@ -166,9 +167,9 @@ def test_each_normaliser_has_its_way(name, dtype):
         assert (ran, ways) == ("reference" if name in WHOLE else "streaming", [])
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", TEMPERATURES)
 def test_calibrated_edges(form):
-    ran, calls = attend(lambda: FORMS[form](HEADS))
+    ran, calls = attend(lambda: PARTS[form].start(torch.nn.Identity(), HEADS, 1))
     assert ran == ("fused_calls" if form == "polynomial" else "scaled_query")
     assert [call.name for call in calls] == (["efficient", "public"] if form == "polynomial" else ["public"])
 

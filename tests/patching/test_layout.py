@@ -12,10 +12,9 @@ from torch import Tensor, nn
 from strop.edges.temperatures import Constant
 from strop.kernels import Request
 from strop.patching import sharpened
-from strop.patching.frames import Frame
+from strop.patching.block import Change, apply
 from strop.patching.identity import heads_of
 from strop.patching.layout import AttentionLayout, Projection, count_heads, find_layout, find_output
-from strop.patching.sharpen import apply
 from strop.patching.sites import find_sites
 
 KNOWN = [family for family in (*families.FAMILIES, *families.FUSED) if family != "modernbert"]
@@ -55,10 +54,9 @@ def run(model: nn.Module, family: str) -> dict[str, tuple[Tensor, Tensor, Reques
 
     sites = find_sites(model)
     hooks = [module.register_forward_pre_hook(enter, with_kwargs=True) for module in sites.all.values()]
-    names = {module: name for name, module in sites.all.items()}
     modules = dict(model.named_modules())
-    frame = Frame(names, observer=lambda name, request: found.update({name: (*given[modules[name]], request)}))
-    with apply(model, sites, frame), torch.no_grad():
+    change = Change(observer=lambda name, request: found.update({name: (*given[modules[name]], request)}))
+    with apply(model, sites, change), torch.no_grad():
         model(**inputs_of(family))
     for hook in hooks:
         hook.remove()

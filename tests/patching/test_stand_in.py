@@ -17,6 +17,7 @@ import transformers
 from torch import Tensor, nn
 
 import strop
+from strop.edges.output_scales import OutputScales
 from strop.normalisers import Softmax
 from strop.patching import observed, sharpened
 
@@ -77,8 +78,8 @@ def test_a_copy_made_before_stays_plain_inside() -> None:
 
 def test_a_copy_under_an_edge_that_scales_outputs_is_plain() -> None:
     model = tiny.model()
-    scales = {name: torch.full((4,), 0.5) for name in strop.coverage(model).reached}
-    edge = strop.Edge.of(model, "none", {name: torch.zeros(4, 0) for name in scales}, scales)
+    scales = {name: OutputScales(torch.full((4,), 0.5)) for name in strop.coverage(model).reached}
+    edge = strop.Edge.of(model, {"outputs": scales})
     with sharpened(model, edge):
         made = copy.deepcopy(model)
         changed = logits(model)
