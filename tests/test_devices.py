@@ -127,9 +127,9 @@ def test_a_device_that_is_not_there_is_refused_before_anything_is_opened():
     assert devices.find_device("auto") == torch.device("cpu")
     for name in ("cuda", "gpu", "meta"):
         with pytest.raises(strop.StropError, match=rf"device must be .* got '{name}'\. There are: cpu"):
-            strop.probe("no-such-model", device=name)
+            strop.probe("smollm2", device=name)
     with pytest.raises(strop.StropError, match="dtype must be known, got 'float8'"):
-        strop.probe("no-such-model", dtype="float8")
+        strop.probe("smollm2", dtype="float8")
 
 
 def test_a_model_that_is_no_name_stays_where_it_is(tmp_path: Path):
