@@ -37,7 +37,13 @@ class Listing(NamedTuple):
     trains: int
 
 
-ImplName = Literal["auto", "native", "fused_calls", "streaming", "reference"]
+ImplName = Literal["auto", "triton", "native", "fused_calls", "streaming", "reference"]
+
+
+def _triton() -> Implementation:
+    from strop.kernels.triton import implementation
+
+    return implementation
 
 
 def _native() -> Implementation:
@@ -65,6 +71,7 @@ def _reference() -> Implementation:
 
 
 IMPLEMENTATIONS = {
+    "triton": Listing(_triton, ("cuda",), 0, 0),  # ROCm's devices are called cuda too
     "native": Listing(_native, ("cpu",), 0, 1),
     "fused_calls": Listing(_fused_calls, ("cpu",), 1, 0),
     "streaming": Listing(_streaming, None, 2, 2),

@@ -136,8 +136,7 @@ def _broadcastable(table: Tensor | None, rows: torch.Size, n_k: int) -> Tensor |
     """A mask in four dimensions, of size 1 where it is the same for all."""
     if table is None:
         return None
-    if len(rows) > 3:
-        table = table.expand(*rows[:-2], *(1, 1, 1)[table.ndim :], *table.shape[-3:][max(0,3-3):]) if False else table.expand(*rows, n_k)
+    table = table.expand(*rows, n_k) if len(rows) > 3 else table
     return four_dimensional(table)
 
 

@@ -61,9 +61,9 @@ def _forward_flat(*fields: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def _backward_flat(
-    fields: Sequence[Any], out: Tensor, rows: Tensor, d_out: Tensor | None, d_rows: Tensor | None, all_keys: bool
+    fields: Sequence[Any], out: Tensor, rows: Tensor, d_out: Tensor | None, d_rows: Tensor | None, all_keys: bool, adds: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    return launch.backward(Call(*fields), out, rows, d_out, d_rows, all_keys)
+    return launch.backward(Call(*fields), out, rows, d_out, d_rows, all_keys, adds)
 
 
 _forward = torch.library.custom_op(
@@ -74,12 +74,12 @@ _forward.register_fake(lambda *fields: launch.make_results(Call(*fields)))
 
 _backward = torch.library.custom_op(
     "strop::triton_attention_backward",
-    lambda *flat: _backward_flat(flat[:-5], *flat[-5:]),
+    lambda *flat: _backward_flat(flat[:-6], *flat[-6:]),
     mutates_args=(),
-    schema=f"({_FIELDS}, Tensor out, Tensor rows, Tensor? d_out, Tensor? d_rows, bool all_keys) -> "
+    schema=f"({_FIELDS}, Tensor out, Tensor rows, Tensor? d_out, Tensor? d_rows, bool all_keys, bool adds) -> "
     "(Tensor d_query, Tensor d_key, Tensor d_value, Tensor d_bias, Tensor carried)",
 )
-_backward.register_fake(lambda *flat: launch.make_gradients(Call(*flat[:-5])))
+_backward.register_fake(lambda *flat: launch.make_gradients(Call(*flat[:-6]), flat[-1]))
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -96,12 +96,12 @@ def _differentiate(ctx: Any, d_out: Tensor | None, d_rows: Tensor | None, d_extr
         )
     *tensors, out, rows = ctx.saved_tensors
     nothing = (None,) * (len(tensors) + len(ctx.numbers))
-    wanted = ctx.needs_input_grad
     if d_out is None and d_rows is None:
         return nothing
-    all_keys = any(wanted[1:3]) or wanted[4]
-    d_query, d_key, d_value, d_bias, carried = _backward(*tensors, *ctx.numbers, out, rows, d_out, d_rows, all_keys)
-    found = (d_query, d_key, d_value, None, d_bias, *carried[2:])
+    wanted = ctx.needs_input_grad
+    flows = (out, rows, d_out, d_rows, any(wanted[1:3]) or wanted[4], wanted[4])
+    d_query, d_key, d_value, d_bias, carried = _backward(*tensors, *ctx.numbers, *flows)
+    found = (d_query, d_key, d_value, None, d_bias.to(tensors[4].dtype) if wanted[4] else None, *carried[2:])
     return (*(grad if want else None for grad, want in zip(found, wanted, strict=False)), *nothing[7:])
 
 

@@ -39,12 +39,12 @@ def make_results(call: Call) -> Results:
     return out, row_results, row_results.new_empty(2, *measured), query.new_empty(measured, dtype=torch.int64)
 
 
-def make_gradients(call: Call) -> Gradients:
-    """Make the gradients of query, key, value and bias, and what rows carry, to be filled; a bias sums up from zeros."""
+def make_gradients(call: Call, adds: bool) -> Gradients:
+    """Make the gradients of query, key, value and, where wanted, bias, and what rows carry, to be filled or added to."""
     query = call.query
-    value, bias = (query.new_empty(0) if x is None else x for x in (call.value, call.bias))
-    d_query, d_key, d_value = (x.new_empty(x.shape) for x in (query, call.key, value))
-    d_bias = bias.new_zeros(bias.shape, dtype=torch.float32)
+    d_query, d_key = (x.new_empty(x.shape) for x in (query, call.key))
+    d_value = query.new_empty(0 if call.value is None else call.value.shape)
+    d_bias = query.new_zeros(call.bias.shape if adds and call.bias is not None else 0, dtype=torch.float32)
     return d_query, d_key, d_value, d_bias, d_bias.new_zeros(CARRIED, *query.shape[:-1])
 
 
@@ -68,16 +68,18 @@ def forward(call: Call) -> Results:
 
 
 def backward(
-    call: Call, out: Tensor, rows: Tensor, d_out: Tensor | None, d_rows: Tensor | None, all_keys: bool
+    call: Call, out: Tensor, rows: Tensor, d_out: Tensor | None, d_rows: Tensor | None, all_keys: bool, adds: bool
 ) -> Gradients:
-    """Run the backward pass; without `all_keys` that of the rows alone."""
+    """Run the backward pass; without `all_keys` that of the rows alone, and that of the bias where it `adds`."""
     if INTERPRETED and torch.bfloat16 in _dtypes(call):
-        d_out = None if d_out is None else d_out.float()
-        *grads, d_bias, carried = backward(_in_float32(call), out.float(), rows, d_out, d_rows, all_keys)
-        return grads[0].to(call.query.dtype), grads[1].to(call.query.dtype), grads[2].to(call.query.dtype), d_bias, carried
-    grads = make_gradients(call)
+        wide = None if d_out is None else d_out.float()
+        *three, d_bias, carried = backward(_in_float32(call), out.float(), rows, wide, d_rows, all_keys, adds)
+        d_query, d_key, d_value = (x.to(call.query.dtype) for x in three)
+        return d_query, d_key, d_value, d_bias, carried
+    grads = make_gradients(call, adds)
     if call.query.shape[:-1].numel() == 0:
         return grads
+    d_out, d_rows = (None if x is None else x.contiguous() for x in (d_out, d_rows))
     with _device_of(call.query):
         _differentiate_rows(call, out, d_out, rows, d_rows, grads)
         if all_keys and call.key.numel() > 0:

@@ -31,18 +31,23 @@ class Plane(NamedTuple):
 def point(plane, b, h, row):
     """Pointers to rows of one head; None where the plane is absent."""
     if plane.pointer is None:
-        return None
-    b, h, row = tl.cast(b, tl.int64), tl.cast(h, tl.int64), tl.cast(row, tl.int64)
-    return plane.pointer + b * plane.batch + h * plane.head + row * plane.row
+        pointers = None
+    else:
+        b, h, row = tl.cast(b, tl.int64), tl.cast(h, tl.int64), tl.cast(row, tl.int64)
+        pointers = plane.pointer + b * plane.batch + h * plane.head + row * plane.row
+    return pointers
 
 
 @triton.jit
 def load_rows(pointers, inside, D: tl.constexpr, BD: tl.constexpr, CHECK: tl.constexpr):
     """Rows [N, BD] of d numbers each, zeros from d on and, where CHECK, outside."""
     d = tl.arange(0, BD)
+    at = pointers[:, None] + d[None, :]
     if CHECK or D < BD:
-        return tl.load(pointers[:, None] + d[None, :], mask=inside[:, None] & (d < D)[None, :], other=0.0)
-    return tl.load(pointers[:, None] + d[None, :])
+        tile = tl.load(at, mask=inside[:, None] & (d < D)[None, :], other=0.0)
+    else:
+        tile = tl.load(at)
+    return tile
 
 
 @triton.jit
