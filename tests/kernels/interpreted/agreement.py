@@ -26,8 +26,16 @@ def run(kernel, tensors, mask, rule, dtype, stats, **settings):
     results = {"out": out} | ({} if measured is None else measured._asdict())
     inputs = [*leaves, *(() if bias is None else (bias,)), *learned]
     grads = torch.autograd.grad(add_up(results), inputs, allow_unused=True)
-    names = ["d query", "d key", "d value", *(() if bias is None else ("d bias",)), *(f"d {i}" for i in range(len(learned)))]
-    found = results | {name: torch.zeros_like(x) if g is None else g for name, g, x in zip(names, grads, inputs, strict=True)}
+    names = [
+        "d query",
+        "d key",
+        "d value",
+        *(() if bias is None else ("d bias",)),
+        *(f"d {i}" for i in range(len(learned))),
+    ]
+    found = results | {
+        name: torch.zeros_like(x) if g is None else g for name, g, x in zip(names, grads, inputs, strict=True)
+    }
     return {name: value.detach().double() for name, value in found.items()}
 
 

@@ -1,4 +1,4 @@
-"""The Triton kernels in triton's interpreter, on CPU tensors, with small tiles. `tests/kernels/test_triton.py` runs them.
+"""The Triton kernels in triton's interpreter, on CPU tensors, with small tiles. `tests/kernels/test_triton.py` runs it.
 
 The interpreter is chosen when the kernels are read, so these tests need a process of their own with TRITON_INTERPRET=1;
 in any other they are not collected.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import strop
 from strop.kernels import Mask
-from strop.normalisers import AdaptiveTemperature, SSMax, Softmax, Temperature, WithSink
+from strop.normalisers import AdaptiveTemperature, Softmax, SSMax, Temperature, WithSink
 
 NIGHTLY = os.environ.get("STROP_HYPOTHESIS") == "nightly"
 HEADS = 2

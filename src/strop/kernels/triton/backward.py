@@ -16,7 +16,16 @@ import triton.language as tl
 
 from strop.kernels.triton.forward import look
 from strop.kernels.triton.logits import (
-    BETA, LSE, MEAN, TOTAL, bend_slope, find_limits, load_rows, point, shape_logits, store_rows,
+    BETA,
+    LSE,
+    MEAN,
+    TOTAL,
+    bend_slope,
+    find_limits,
+    load_rows,
+    point,
+    shape_logits,
+    store_rows,
 )  # fmt: skip
 
 # Planes of what the first kernel carries to the second and to torch, [CARRIED, B, H, n_q]:
@@ -42,7 +51,7 @@ def backward_of_rows(
     row = block * BM + tl.arange(0, BM)
     inside, at = row < n_q, tl.cast(bh, tl.int64) * n_q + row
     limit = find_limits(row, n_q, n_k, diagonal)
-    sight = look(keep, bias, b, h, row, limit, scale, softcap)
+    sight = look(keep, bias, b, h, row[:, None], limit[:, None], scale, softcap)
     inner = tl.minimum(tl.maximum(block * BM + diagonal + 1, 0), n_k) // BN * BN
     end = tl.max(limit, 0)
     query = load_rows(point(q, b, h, row), inside, D, BD, True)
@@ -55,10 +64,14 @@ def backward_of_rows(
         mixed_grad, delta = None, None
     keys = (k, b, h // GROUP, n_k)
     sums = (tl.zeros((BM,), tl.float32), tl.zeros((BM, BD), tl.float32), tl.zeros((BM, BD), tl.float32))
-    sums = gather_rows(query, mixed_grad, keys, v, sight, known, delta, 0, inner, sums, D, BD, DV, BDV, BN, SLOPE, False)
-    sums = gather_rows(query, mixed_grad, keys, v, sight, known, delta, inner, end, sums, D, BD, DV, BDV, BN, SLOPE, True)
+    sums = gather_rows(
+        query, mixed_grad, keys, v, sight, known, delta, 0, inner, sums, D, BD, DV, BDV, BN, SLOPE, False
+    )
+    sums = gather_rows(
+        query, mixed_grad, keys, v, sight, known, delta, inner, end, sums, D, BD, DV, BDV, BN, SLOPE, True
+    )
     d_beta, gathered, leaning = sums
-    lse, mean, beta, total, lift, lean = known
+    lse, mean, _, total, _, lean = known
     if d_out.pointer is not None:
         if sink.pointer is not None:
             sink_row = tl.load(point(sink, b, h, row), mask=inside, other=0.0)
@@ -174,7 +187,8 @@ def gather_keys(
         row = i + tl.arange(0, BM)
         inside, at = row < n_q, (tl.cast(b, tl.int64) * heads + h) * n_q + row
         query = load_rows(point(q, b, h, row), inside, D, BD, True)
-        sight = look_down(keep, bias, b, h, row, find_limits(row, n_q, n_k, diagonal), scale, softcap)
+        limit = find_limits(row, n_q, n_k, diagonal)
+        sight = look(keep, bias, b, h, row[None, :], limit[None, :], scale, softcap)
         product = tl.dot(tile, tl.trans(query), input_precision="ieee")
         logits, seen, slope = shape_logits(product, key[:, None], sight, EDGE)
         lse, mean, beta, total, lift, lean = load_known(rows, d_rows, at, count, inside, value is not None, SLOPE)
@@ -197,14 +211,3 @@ def gather_keys(
             tl.atomic_add(to, change, mask=seen & inside[None, :] & (key < n_k)[:, None], sem="relaxed")
         d_key = tl.dot((change * slope).to(query.dtype), query, d_key, input_precision="ieee")
     return d_key, d_value
-
-
-@triton.jit
-def look_down(keep, bias, b, h, row, limit, scale, softcap):
-    """What a block of rows may see, as `look` has it, with the keys along the rows of the tile."""
-    keep_rows, bias_rows = point(keep, b, h, row), point(bias, b, h, row)
-    if keep_rows is not None:
-        keep_rows = keep_rows[None, :]
-    if bias_rows is not None:
-        bias_rows = bias_rows[None, :]
-    return limit[None, :], keep_rows, keep.col, bias_rows, bias.col, scale, softcap

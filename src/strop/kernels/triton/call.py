@@ -51,7 +51,7 @@ _FIELDS = (
 
 
 def attend(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Output [B, H, n_q, d_v], rows [ROWS, B, H, n_q], largest and smallest logit [2, B, H, n_q], n_keys [B, H, n_q]."""
+    """Output [B, H, n_q, d_v]; of rows what a backward pass needs, their largest and smallest logits, and n_keys."""
     out, rows, extremes, counts = _forward(*call._replace(coefficients=list(call.coefficients)))
     return out, rows, extremes, counts
 
@@ -61,7 +61,13 @@ def _forward_flat(*fields: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def _backward_flat(
-    fields: Sequence[Any], out: Tensor, rows: Tensor, d_out: Tensor | None, d_rows: Tensor | None, all_keys: bool, adds: bool
+    fields: Sequence[Any],
+    out: Tensor,
+    rows: Tensor,
+    d_out: Tensor | None,
+    d_rows: Tensor | None,
+    all_keys: bool,
+    adds: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     return launch.backward(Call(*fields), out, rows, d_out, d_rows, all_keys, adds)
 

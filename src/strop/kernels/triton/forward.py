@@ -13,7 +13,16 @@ import triton
 import triton.language as tl
 
 from strop.kernels.triton.logits import (
-    BETA, LSE, MEAN, TOTAL, bend, find_limits, load_rows, point, shape_logits, store_rows,
+    BETA,
+    LSE,
+    MEAN,
+    TOTAL,
+    bend,
+    find_limits,
+    load_rows,
+    point,
+    shape_logits,
+    store_rows,
 )  # fmt: skip
 
 
@@ -32,29 +41,21 @@ def attend_blocks(
     row = block * BM + tl.arange(0, BM)
     inside, at = row < n_q, tl.cast(bh, tl.int64) * n_q + row
     limit = find_limits(row, n_q, n_k, diagonal)
-    sight = look(keep, bias, b, h, row, limit, scale, softcap)
+    sight = look(keep, bias, b, h, row[:, None], limit[:, None], scale, softcap)
     inner = tl.minimum(tl.maximum(block * BM + diagonal + 1, 0), n_k) // BN * BN
     end = tl.max(limit, 0)
     query = load_rows(point(q, b, h, row), inside, D, BD, True)
     keys = (k, b, h // GROUP, n_k)
+    state, entropy = nothing_measured(BM), None
     if MEASURE:
-        state = nothing_measured(BM)
         state = measure(query, keys, sight, 0, inner, state, D, BD, BN, False)
         state = measure(query, keys, sight, inner, end, state, D, BD, BN, True)
         if keep.pointer is None:
             state = (limit, state[1], state[2], state[3], state[4])
         entropy = store_statistics(state, rows, extremes, counts, at, count, inside)
     if v.pointer is not None:
-        if curve is not None:
-            row_beta = bend(entropy, curve)
-        elif beta.pointer is not None:
-            row_beta = tl.load(point(beta, b, h, row), mask=inside, other=0.0)
-        else:
-            row_beta = tl.full((BM,), constant, tl.float32)
-        if MEASURE:
-            peak = find_peak(row_beta, state)
-        else:
-            peak = tl.full((BM,), -float("inf"), tl.float32)
+        row_beta = choose_beta(curve, entropy, point(beta, b, h, row), constant, inside, BM)
+        peak = find_peak(row_beta, state) if MEASURE else tl.full((BM,), -float("inf"), tl.float32)
         sums = (peak, tl.zeros((BM,), tl.float32), tl.zeros((BM, BDV), tl.float32))
         sums = attend(query, keys, v, sight, row_beta, 0, inner, sums, D, BD, DV, BDV, BN, MEASURE, False)
         sums = attend(query, keys, v, sight, row_beta, inner, end, sums, D, BD, DV, BDV, BN, MEASURE, True)
@@ -66,13 +67,8 @@ def attend_blocks(
 
 @triton.jit
 def look(keep, bias, b, h, row, limit, scale, softcap):
-    """What a block of rows may see, for `shape_logits`, with the keys along the columns."""
-    keep_rows, bias_rows = point(keep, b, h, row), point(bias, b, h, row)
-    if keep_rows is not None:
-        keep_rows = keep_rows[:, None]
-    if bias_rows is not None:
-        bias_rows = bias_rows[:, None]
-    return limit[:, None], keep_rows, keep.col, bias_rows, bias.col, scale, softcap
+    """What rows may see, for `shape_logits`; rows, heads and limits are shaped so that they broadcast to its tile."""
+    return limit, point(keep, b, h, row), keep.col, point(bias, b, h, row), bias.col, scale, softcap
 
 
 @triton.jit
@@ -125,6 +121,18 @@ def store_statistics(state, rows, extremes, counts, at, count, inside):
 
 
 @triton.jit
+def choose_beta(curve, entropy, given, constant, inside, BM: tl.constexpr):
+    """β of rows: a curve of their entropy, numbers that are given, or a constant."""
+    if curve is not None:
+        beta = bend(entropy, curve)
+    elif given is not None:
+        beta = tl.load(given, mask=inside, other=0.0)
+    else:
+        beta = tl.full((BM,), constant, tl.float32)
+    return beta
+
+
+@triton.jit
 def find_peak(row_beta, state):
     """The largest β·e of each row, whatever the sign of β; 0 for a row that sees nothing."""
     _, top, low, mass, _ = state
@@ -161,7 +169,7 @@ def attend(
 
 @triton.jit
 def finish(sums, sink_rows, inside):
-    """The output of rows, and the log of the sum that divides it: +inf for a row that sees nothing, whose weights are 0."""
+    """The output of rows, and the log of the sum that divides it; +inf, which makes weights 0, where none is seen."""
     peak, mass, mixed = sums
     empty = mass == 0
     peak = tl.where(empty, 0.0, peak)

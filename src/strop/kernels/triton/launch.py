@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 INTERPRETED = bool(triton.knobs.runtime.interpret)
 """Whether the kernels were read for triton's interpreter, which takes CPU tensors and gets bfloat16 wrong."""
 
+ON_ROCM = torch.version.hip is not None
+
 PIECE_ALIGNMENT = 16
 """A piece's length is a multiple of this, so that keys are loaded in whole vectors."""
 
@@ -40,7 +42,7 @@ def make_results(call: Call) -> Results:
 
 
 def make_gradients(call: Call, adds: bool) -> Gradients:
-    """Make the gradients of query, key, value and, where wanted, bias, and what rows carry, to be filled or added to."""
+    """Make the gradients of query, key, value and, where wanted, bias, and what rows carry, to be filled."""
     query = call.query
     d_query, d_key = (x.new_empty(x.shape) for x in (query, call.key))
     d_value = query.new_empty(0 if call.value is None else call.value.shape)
@@ -94,9 +96,7 @@ def _attend(call: Call, out: Tensor, rows: Tensor, extremes: Tensor, counts: Ten
             *_counts(call), **_sizes(call, tiles), MEASURE=_measures(call))  # fmt: skip
 
 
-def _attend_in_pieces(
-    call: Call, out: Tensor, rows: Tensor, extremes: Tensor, counts: Tensor, n_pieces: int
-) -> None:
+def _attend_in_pieces(call: Call, out: Tensor, rows: Tensor, extremes: Tensor, counts: Tensor, n_pieces: int) -> None:
     b, h, n_q, _ = call.query.shape
     h_kv, n_k, _ = call.key.shape[1:]
     length = triton.cdiv(n_k, n_pieces * PIECE_ALIGNMENT) * PIECE_ALIGNMENT
@@ -150,7 +150,7 @@ def _launch(kernel: Any, grid: tuple[int, ...], tiles: Tiles, *given: Any, **con
 
 def _find_tiles(kernel: Any, call: Call) -> Tiles:
     widest = max(call.query.shape[-1], 0 if call.value is None else call.value.shape[-1])
-    return find_tiles(kernel.__name__, widest, call.query.element_size())
+    return find_tiles(kernel.__name__, widest, call.query.element_size(), ON_ROCM)
 
 
 def _blocks_of_rows(call: Call, tiles: Tiles) -> tuple[int]:
@@ -179,7 +179,7 @@ def _sizes(call: Call, tiles: Tiles) -> dict[str, int]:
 
 
 def _pad(size: int) -> int:
-    return max(16, triton.next_power_of_2(size))
+    return max(16, 1 << (size - 1).bit_length())
 
 
 def _measures(call: Call) -> bool:
@@ -199,8 +199,10 @@ def _plane(tensor: Tensor | None) -> Plane:
     """A tensor [B, H, n, d] or [B, H, n] with stride 0 where it has size 1; absent for None or for nothing in it."""
     if tensor is None or tensor.numel() == 0:
         return Plane(None, 0, 0, 0, 0)
-    steps = [0 if size == 1 else step for size, step in zip(tensor.shape, tensor.stride(), strict=True)]
-    return Plane(tensor, *steps[:3], steps[3] if len(steps) == 4 else 0)
+    batch, head, row, *col = (
+        0 if size == 1 else step for size, step in zip(tensor.shape, tensor.stride(), strict=True)
+    )
+    return Plane(tensor, batch, head, row, col[0] if col else 0)
 
 
 def _device_of(tensor: Tensor) -> AbstractContextManager[Any]:
@@ -212,4 +214,7 @@ def _dtypes(call: Call) -> list[torch.dtype]:
 
 
 def _in_float32(call: Call) -> Call:
-    return type(call)(*(x.float() if isinstance(x, Tensor) and x.dtype == torch.bfloat16 else x for x in call))
+    query, key, value, bias = (None if x is None else x.float() for x in (call.query, call.key, call.value, call.bias))
+    assert query is not None
+    assert key is not None
+    return call._replace(query=query, key=key, value=value, bias=bias)

@@ -43,11 +43,7 @@ def load_rows(pointers, inside, D: tl.constexpr, BD: tl.constexpr, CHECK: tl.con
     """Rows [N, BD] of d numbers each, zeros from d on and, where CHECK, outside."""
     d = tl.arange(0, BD)
     at = pointers[:, None] + d[None, :]
-    if CHECK or D < BD:
-        tile = tl.load(at, mask=inside[:, None] & (d < D)[None, :], other=0.0)
-    else:
-        tile = tl.load(at)
-    return tile
+    return tl.load(at, mask=inside[:, None] & (d < D)[None, :], other=0.0) if CHECK or D < BD else tl.load(at)
 
 
 @triton.jit

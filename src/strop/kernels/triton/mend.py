@@ -30,7 +30,7 @@ def mend_blocks(
         beta = tl.load(rows + BETA * count + at, mask=inside, other=0.0)
         total = tl.load(rows + TOTAL * count + at, mask=inside, other=float("inf"))
         limit = find_limits(row, n_q, n_k, diagonal)
-        sight = look(keep, bias, b, h, row, limit, scale, softcap)
+        sight = look(keep, bias, b, h, row[:, None], limit[:, None], scale, softcap)
         query = load_rows(point(q, b, h, row), inside, D, BD, True)
         again = tl.zeros((BM, BDV), tl.float32)
         for j in range(0, tl.max(limit, 0), BN):

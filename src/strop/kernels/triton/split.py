@@ -9,9 +9,16 @@ import triton
 import triton.language as tl
 
 from strop.kernels.triton.forward import (
-    attend, find_peak, finish, look, measure, nothing_measured, store_statistics,
+    attend,
+    choose_beta,
+    find_peak,
+    finish,
+    look,
+    measure,
+    nothing_measured,
+    store_statistics,
 )  # fmt: skip
-from strop.kernels.triton.logits import BETA, TOTAL, bend, find_limits, load_rows, point, store_rows
+from strop.kernels.triton.logits import BETA, TOTAL, find_limits, load_rows, point, store_rows
 
 
 @triton.jit
@@ -36,7 +43,7 @@ def measure_pieces(
     b, h_kv, h, row, inside, at = find_rows(n_q, heads, GROUP, BM)
     piece, n_pieces = tl.program_id(0), tl.num_programs(0)
     limit = tl.where(inside, find_limits(row, n_q, n_k, diagonal), 0)
-    sight = look(keep, bias, b, h, row, limit, scale, softcap)
+    sight = look(keep, bias, b, h[:, None], row[:, None], limit[:, None], scale, softcap)
     query = load_rows(point(q, b, h, row), inside, D, BD, True)
     start, end = piece * length, tl.minimum((piece + 1) * length, tl.max(limit, 0))
     state = measure(query, (k, b, h_kv, n_k), sight, start, end, nothing_measured(BM), D, BD, BN, True)
@@ -71,20 +78,14 @@ def attend_pieces(
     b, h_kv, h, row, inside, at = find_rows(n_q, heads, GROUP, BM)
     piece = tl.program_id(0)
     limit = tl.where(inside, find_limits(row, n_q, n_k, diagonal), 0)
-    sight = look(keep, bias, b, h, row, limit, scale, softcap)
-    peak = tl.full((BM,), -float("inf"), tl.float32)
+    sight = look(keep, bias, b, h[:, None], row[:, None], limit[:, None], scale, softcap)
+    state, entropy = nothing_measured(BM), None
     if MEASURE:
         state = merge_statistics(pieces, at, count, inside, PIECES)
         entropy = store_statistics(state, rows, extremes, counts, at, count, inside & (piece == 0))
     if v.pointer is not None:
-        if curve is not None:
-            row_beta = bend(entropy, curve)
-        elif beta.pointer is not None:
-            row_beta = tl.load(point(beta, b, h, row), mask=inside, other=0.0)
-        else:
-            row_beta = tl.full((BM,), constant, tl.float32)
-        if MEASURE:
-            peak = find_peak(row_beta, state)
+        row_beta = choose_beta(curve, entropy, point(beta, b, h, row), constant, inside, BM)
+        peak = find_peak(row_beta, state) if MEASURE else tl.full((BM,), -float("inf"), tl.float32)
         query = load_rows(point(q, b, h, row), inside, D, BD, True)
         start, end = piece * length, tl.minimum((piece + 1) * length, tl.max(limit, 0))
         part = (peak, tl.zeros((BM,), tl.float32), tl.zeros((BM, BDV), tl.float32))

@@ -1,7 +1,7 @@
 """How large the tiles are: rows and keys of a tile, warps and stages of each kernel, by head size and dtype.
 
-Chosen so that the bfloat16 kernels of head sizes up to 128 spill no register on any compiled target and each fits the 99
-kB of shared memory of consumer cards (docs/gpu.md has the table that `make compile-gpu` prints). Not chosen by time.
+Chosen so that the bfloat16 kernels of head sizes up to 128 spill no register on any compiled target, and that each fits
+the 99 kB of shared memory of consumer cards (`make compile-gpu` prints the table in docs/gpu.md). Not chosen by time.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _WIDTHS = (64, 128, 256)
 
 _HALF = {
     "attend_blocks": (Tiles(64, 64, 4, 2), Tiles(64, 64, 4, 2), Tiles(64, 32, 8, 2)),
-    "backward_of_rows": (Tiles(64, 64, 4, 2), Tiles(64, 32, 8, 2), Tiles(32, 32, 8, 1)),
-    "backward_of_keys": (Tiles(64, 64, 4, 2), Tiles(32, 64, 8, 2), Tiles(32, 32, 8, 1)),
+    "backward_of_rows": (Tiles(64, 32, 4, 2), Tiles(64, 32, 8, 2), Tiles(32, 32, 8, 1)),
+    "backward_of_keys": (Tiles(32, 64, 4, 2), Tiles(32, 64, 8, 2), Tiles(32, 32, 8, 1)),
     "mend_blocks": (Tiles(16, 32, 4, 1),) * 3,
     "measure_pieces": (Tiles(16, 64, 4, 2), Tiles(16, 64, 4, 2), Tiles(16, 32, 4, 2)),
     "attend_pieces": (Tiles(16, 64, 4, 2), Tiles(16, 64, 4, 2), Tiles(16, 32, 4, 2)),
@@ -39,9 +39,15 @@ _SINGLE = {
 }
 
 
-def find_tiles(kernel: str, width: int, itemsize: int) -> Tiles:
+_HALF_ON_ROCM = _HALF | {
+    "backward_of_rows": (Tiles(64, 32, 4, 2), Tiles(64, 32, 8, 1), Tiles(32, 32, 8, 1)),
+    "backward_of_keys": (Tiles(32, 64, 4, 1), Tiles(32, 32, 4, 1), Tiles(16, 32, 4, 1)),
+}
+
+
+def find_tiles(kernel: str, width: int, itemsize: int, on_rocm: bool) -> Tiles:
     """Return the tiles of a kernel for head sizes up to `width`, of numbers of `itemsize` bytes."""
-    table = _HALF if itemsize == 2 else _SINGLE
+    table = _SINGLE if itemsize == 4 else _HALF_ON_ROCM if on_rocm else _HALF
     return next(tiles for most, tiles in zip(_WIDTHS, table[kernel], strict=True) if width <= most)
 
 
