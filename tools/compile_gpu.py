@@ -1,9 +1,10 @@
 """Compile the Triton kernels for GPUs that need not be here, and write what the compilers say into docs/gpu.md.
 
     python tools/compile_gpu.py                     every target × dtype × head size × kernel; some half an hour
-    python tools/compile_gpu.py sm_90 bfloat16 64   those alone, printed and not written
+    python tools/compile_gpu.py sm_90 bfloat16 64   those alone, printed and not written; a kernel's name is taken too
+    python tools/compile_gpu.py table               what has been compiled so far, written
 
-The launches are those of a real call, with a stand-in for the card's driver, so that what is compiled is what would run.
+The launches are those of a real call with a stand-in for the card's driver, so that what is compiled is what would run.
 A triangle is a number to the kernels, not another kernel: one binary serves causal calls and others. What has been
 compiled is kept in build/compile-gpu.json, so that a second run resumes; a changed kernel or tile is compiled again.
 """
@@ -68,13 +69,15 @@ class StandIn:
         return 0
 
 
-def compile_all(target, dtype, width, known):
+def compile_all(target, dtype, width, known, kernels):
     """Compile every kernel of a forward pass, its decoding and its backward pass, and yield what is said of each."""
     driver.set_active(StandIn(TARGETS[target]))
     launch.ON_ROCM = TARGETS[target].backend == "hip"
     found = {}
 
     def compile_one(kernel, grid, tiles, *given, **constants):
+        if kernel.__name__ not in kernels:
+            return
         source = f"{kernel.cache_key} {tuple(tiles)} {triton.__version__}"
         name = f"{target} {dtype} {width} {kernel.__name__}"
         found[name] = known.get(name, {})
@@ -83,7 +86,7 @@ def compile_all(target, dtype, width, known):
             warps, stages = tiles.warps, tiles.stages
             built = kernel.warmup(*given, **constants, grid=grid, num_warps=warps, num_stages=stages)
             found[name] = {"source": digest, "tiles": tuple(tiles), **describe(built, TARGETS[target])}
-            say(name, found[name])
+        say(name, found[name])
 
     launch._launch = compile_one
     launch_everything(DTYPES[dtype], width)
@@ -133,10 +136,9 @@ def ask_ptxas(ptx, arch):
 
 
 def say(name, found):
-    print(
-        f"{name}: {found['registers']} registers, {found['spilled']} bytes spilled, {found['shared'] / 1024:.0f} kB shared",
-        flush=True,
-    )
+    """One line of what a compiler says."""
+    size = f"{found['shared'] / 1024:.0f} kB shared"
+    print(f"{name}: {found['registers']} registers, {found['spilled']} bytes spilled, {size}", flush=True)
 
 
 def form_table(found):
@@ -163,17 +165,17 @@ def write_table(found):
 def main(wanted):
     """Compile what is wanted, or all; fail where a bfloat16 kernel of d ≤ 128 spills."""
     CACHE.parent.mkdir(exist_ok=True)
-    found = {}
+    found, kernels = {}, [name for name in PRODUCTS if name in wanted] or list(PRODUCTS)
+    rest = set(wanted) - set(kernels)
     for dtype, width, target in product(DTYPES, WIDTHS, TARGETS):
-        if not set(wanted) <= {dtype, str(width), target}:
-            continue
-        found |= compile_all(target, dtype, width, read_cache())
-        CACHE.write_text(json.dumps(read_cache() | found, indent=1))
-    if not wanted:
-        write_table(found)
+        if rest <= {dtype, str(width), target}:
+            found |= compile_all(target, dtype, width, read_cache(), kernels)
+            CACHE.write_text(json.dumps(read_cache() | found, indent=1))
+    if not wanted or wanted == ["table"]:
+        write_table(read_cache())
     spilt = [name for name, one in found.items() if one["spilled"] and is_promised(name)]
     print(f"{len(found)} kernels compile; {len(spilt)} of those promised not to spill do: {spilt}")
-    return 1 if spilt or not found else 0
+    return 1 if spilt else 0
 
 
 def read_cache():

@@ -15,7 +15,7 @@ from strop.normalisers import Temperature
 SHAPES = [(1, 1), (1, 7), (7, 63), (63, 7), (111, 111)]
 SHAPES_IN_HALF_PRECISION = [(7, 63), (63, 7)]
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
-FAST = [name for name in IMPLEMENTATIONS if name != "reference"]
+FAST = [name for name in IMPLEMENTATIONS if name not in ("reference", "triton")]  # triton: tests/kernels/interpreted
 
 
 @pytest.fixture(autouse=True)

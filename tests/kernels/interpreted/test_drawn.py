@@ -77,19 +77,19 @@ def draw_tensor(layout, shape, draw):
     return torch.randn(shape, generator=draw)
 
 
-@settings(max_examples=2000 if NIGHTLY else 200)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@settings(max_examples=1000 if NIGHTLY else 100)
 @given(
     seed=st.integers(0, 2**32),
-    dtype=st.sampled_from([torch.float32, torch.float16]),
     rule=st.sampled_from(sorted(RULES)),
     mask=st.sampled_from(MASKS),
     layout=st.sampled_from(["plain", "heads last", "columns"]),
     softcap=st.sampled_from([None, None, None, 1.5, 30.0]),
     loud=st.sampled_from([0.0, 0.3, 1.0, 1.0, 4.0]),
     group=st.sampled_from([1, 2]),
-    sizes=st.tuples(st.integers(1, 37), st.integers(1, 37)),
+    sizes=st.tuples(st.integers(1, 18), st.integers(1, 36)),
     widths=st.tuples(st.sampled_from([1, 3, 8, 16, 17]), st.sampled_from([1, 5, 16, 18])),
-    tiles=st.sampled_from([(16, 16, 1), (16, 32, 1), (32, 16, 1), (64, 64, 1), (16, 16, 2), (16, 16, 4)]),
+    tiles=st.sampled_from([(16, 16, 1), (16, 32, 1), (32, 16, 1), (64, 64, 1), (16, 16, 2)]),
     stats=st.booleans(),
 )
 def test_drawn_calls_meet_the_definition(

@@ -51,7 +51,11 @@ def test_decoding_is_cut_into_pieces(draw, monkeypatch):
     monkeypatch.undo()
     launched = []
     launch_one = launch._launch
-    monkeypatch.setattr(launch, "_launch", lambda kernel, *rest, **more: (launched.append(kernel.__name__), launch_one(kernel, *rest, **more)))
+    monkeypatch.setattr(
+        launch,
+        "_launch",
+        lambda kernel, *rest, **more: (launched.append(kernel.__name__), launch_one(kernel, *rest, **more)),
+    )
     compare(inputs(1, 1100, draw), Mask(), AdaptiveTemperature)
     assert {"measure_pieces", "attend_pieces", "merge_pieces"} <= set(launched)
     assert "attend_blocks" not in launched

@@ -36,12 +36,13 @@ def mend_blocks(
         for j in range(0, tl.max(limit, 0), BN):
             key = j + tl.arange(0, BN)
             tile = load_rows(point(k, b, h // GROUP, key), key < n_k, D, BD, True)
-            value = load_rows(point(v, b, h // GROUP, key), key < n_k, DV, BDV, True).to(tl.float32)
+            value = load_rows(point(v, b, h // GROUP, key), key < n_k, DV, BDV, True)
             product = tl.dot(query, tl.trans(tile), input_precision="ieee")
             logits, seen, _ = shape_logits(product, key[None, :], sight, True)
             weight = tl.where(seen, tl.exp(logits * beta[:, None] - total[:, None]), 0.0)
-            again += tl.dot(weight, tl.where(tl.abs(value) < float("inf"), value, 0.0), input_precision="ieee")
-            sees = seen.to(tl.float32)
+            plain = tl.where(tl.abs(value) < float("inf"), value, 0.0).to(value.dtype)
+            again = tl.dot(weight.to(value.dtype), plain, again, input_precision="ieee")
+            sees = seen.to(tl.float16)
             again += see(sees, value == float("inf"), float("inf"))
             again += see(sees, value == -float("inf"), -float("inf"))
             again += see(sees, value != value, float("nan"))
@@ -51,4 +52,4 @@ def mend_blocks(
 @triton.jit
 def see(sees, where, number):
     """A number where a row sees some key that has it, else 0."""
-    return tl.where(tl.dot(sees, where.to(tl.float32), input_precision="ieee") > 0, number, 0.0)
+    return tl.where(tl.dot(sees, where.to(tl.float16)) > 0, number, 0.0)
