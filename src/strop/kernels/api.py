@@ -81,6 +81,7 @@ def attention(
     The implementations all agree with `reference` to rounding error:
 
         impl          memory       where          runs
+        triton        O(n)         CUDA, ROCm     the temperature family, float32, float16 and bfloat16
         native        O(n)         CPU            the temperature family, sparsemax and 1.5-entmax, float32 and bfloat16
         fused_calls   O(n)         CPU            the temperature family, by torch's fused kernel; no statistics
         streaming     O(n·block)   every device   every row-wise normaliser, a block of rows at a time

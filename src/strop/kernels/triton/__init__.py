@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 MISSING = None if find_spec("triton") else "triton is not installed (pip install 'strop[gpu]')"
 """Why there are no kernels. Asked once: torch.compile cannot trace how a package is found."""
 
+WIDEST = 256
+"""The largest head size."""
+
 OLDEST = (8, 0)
 """Compute capability of the oldest NVIDIA cards that triton compiles for."""
 
@@ -44,8 +47,8 @@ class Triton(Implementation):
             return f"the triton kernel takes float32, float16 and bfloat16, and the query is {query.dtype}"
         if not isinstance(normaliser.fusion(), TEMPERATURES):
             return f"{type(normaliser).__name__} is not of the temperature family"
-        if max(query.shape[-1], request.value.shape[-1]) > 256:
-            return "the triton kernel takes head sizes up to 256"
+        if not all(1 <= size <= WIDEST for size in (query.shape[-1], request.value.shape[-1])):
+            return f"the triton kernel takes head sizes from 1 to {WIDEST}"
         if request.dropout_p:
             return "the triton kernel has no dropout"
         if request.return_stats and request.wants_gradient and torch.compiler.is_compiling():

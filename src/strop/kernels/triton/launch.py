@@ -56,15 +56,17 @@ def forward(call: Call) -> Results:
         out, *others = forward(_in_float32(call))
         return out.to(call.query.dtype), others[0], others[1], others[2]
     results = make_results(call)
-    if call.query.shape[:-1].numel() == 0:
+    if call.query.numel() == 0:
         return results
+    if call.key.shape[-2] == 0:
+        results[0].zero_()
     pieces = count_pieces(call.query.shape, call.key.shape)
     with _device_of(call.query):
         if pieces == 1:
             _attend(call, *results)
         else:
             _attend_in_pieces(call, *results, pieces)
-        if call.value is not None:
+        if call.value is not None and call.key.shape[-2] > 0:
             _mend(call, *results[:2])
     return results
 
@@ -79,12 +81,13 @@ def backward(
         d_query, d_key, d_value = (x.to(call.query.dtype) for x in three)
         return d_query, d_key, d_value, d_bias, carried
     grads = make_gradients(call, adds)
-    if call.query.shape[:-1].numel() == 0:
+    if call.query.numel() == 0 or call.key.numel() == 0:
+        grads[0].zero_()
         return grads
     d_out, d_rows = (None if x is None else x.contiguous() for x in (d_out, d_rows))
     with _device_of(call.query):
         _differentiate_rows(call, out, d_out, rows, d_rows, grads)
-        if all_keys and call.key.numel() > 0:
+        if all_keys:
             _differentiate_keys(call, d_out, rows, d_rows, grads)
     return grads
 

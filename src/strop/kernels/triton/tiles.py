@@ -51,9 +51,6 @@ def find_tiles(kernel: str, width: int, itemsize: int, on_rocm: bool) -> Tiles:
     return next(tiles for most, tiles in zip(_WIDTHS, table[kernel], strict=True) if width <= most)
 
 
-WIDEST = _WIDTHS[-1]
-"""The largest head size."""
-
 PROGRAMS = 256
 """Programs that keep a card busy: with fewer, the keys are cut into pieces."""
 
