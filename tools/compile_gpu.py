@@ -24,11 +24,13 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
 from strop.kernels.triton import launch
-from strop.kernels.triton.call import Call
+from strop.kernels.triton.call import KernelCall
 from strop.normalisers import AdaptiveTemperature
 
 ROOT = Path(__file__).parent.parent
 CACHE = ROOT / "build" / "compile-gpu.json"
+KERNELS = ROOT / "src" / "strop" / "kernels" / "triton"
+SOURCES = ("logits", "forward", "backward", "split", "mend")
 PAGE = ROOT / "docs" / "gpu.md"
 TARGETS = {
     "sm_80": GPUTarget("cuda", 80, 32),
@@ -78,10 +80,9 @@ def compile_all(target, dtype, width, known, kernels):
     def compile_one(kernel, grid, tiles, *given, **constants):
         if kernel.__name__ not in kernels:
             return
-        source = f"{kernel.cache_key} {tuple(tiles)} {triton.__version__}"
         name = f"{target} {dtype} {width} {kernel.__name__}"
         found[name] = known.get(name, {})
-        digest = hashlib.sha256(source.encode()).hexdigest()[:16]
+        digest = hash_source(tiles)
         if found[name].get("source") != digest:
             warps, stages = tiles.warps, tiles.stages
             built = kernel.warmup(*given, **constants, grid=grid, num_warps=warps, num_stages=stages)
@@ -93,11 +94,17 @@ def compile_all(target, dtype, width, known, kernels):
     return found
 
 
+def hash_source(tiles):
+    """A hash of what decides the code: the kernels' sources, the tiles and the compiler."""
+    sources = "".join((KERNELS / f"{name}.py").read_text() for name in SOURCES)
+    return hashlib.sha256(f"{sources} {tuple(tiles)} {triton.__version__}".encode()).hexdigest()[:16]
+
+
 def launch_everything(dtype, width):
     """Go through the launches of a call of 256 rows and keys."""
     query = torch.zeros(1, 2, 256, width, dtype=dtype)
     fusion = AdaptiveTemperature().fusion()
-    call = Call(query, query, query, scale=0.125, coefficients=fusion.coefficients, threshold=fusion.threshold)
+    call = KernelCall(query, query, query, scale=0.125, coefficients=fusion.coefficients, threshold=fusion.threshold)
     out, rows, extremes, counts = launch.make_results(call)
     launch._attend(call, out, rows, extremes, counts)
     launch._attend_in_pieces(call, out, rows, extremes, counts, 16)

@@ -9,7 +9,7 @@ import strop
 from strop.errors import StateError
 from strop.kernels import IMPLEMENTATIONS, Mask, Request
 from strop.kernels.triton import implementation, launch
-from strop.kernels.triton.call import Call
+from strop.kernels.triton.call import KernelCall
 from strop.normalisers import AdaptiveTemperature, Softmax, Temperature
 from strop.normalisers.fusion import TEMPERATURES
 from strop.normalisers.on_heads import on_heads
@@ -66,7 +66,7 @@ def test_grouped_heads_and_broadcast_masks_are_not_copied(draw):
     assert launch._plane(keep)[1:] == (0, 0, 0, 1)
     assert launch._plane(keep.expand(2, 4, 9, 21))[1:] == (0, 0, 0, 1)
     q, k, v = inputs(9, 21, draw)
-    given = launch._inputs(Call(q, k, v, keep))
+    given = launch._inputs(KernelCall(q, k, v, keep))
     assert given[1].pointer is k
     assert given[3].pointer is keep
 
@@ -148,7 +148,7 @@ def test_the_largest_logit_has_no_gradient_and_says_so(draw):
 def make_call(draw, **changes):
     query, key, value = (t.requires_grad_() for t in inputs(5, 6, draw, heads=2, groups=1))
     bias = torch.randn(1, 1, 5, 6, generator=draw, requires_grad=True)
-    call = Call(query, key, value, bias=bias, coefficients=[-0.1, 1.5, 1.0], threshold=0.5, scale=0.3, **changes)
+    call = KernelCall(query, key, value, bias=bias, coefficients=[-0.1, 1.5, 1.0], threshold=0.5, scale=0.3, **changes)
     return call._replace(sink=torch.randn(1, 2, 5, generator=draw, requires_grad=True))
 
 

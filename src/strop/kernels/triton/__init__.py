@@ -23,7 +23,7 @@ from strop.normalisers.fusion import TEMPERATURES, ConstantBeta, EntropyBeta
 from strop.sharpness import RowStats, upcast
 
 if TYPE_CHECKING:
-    from strop.kernels.triton.call import Call
+    from strop.kernels.triton.call import KernelCall
 
 MISSING = None if find_spec("triton") else "triton is not installed (pip install 'strop[gpu]')"
 """Why there are no kernels. Asked once: torch.compile cannot trace how a package is found."""
@@ -57,11 +57,11 @@ class Triton(Implementation):
 
     def run(self, request: Request) -> tuple[Tensor, RowStats | None]:
         """Attend."""
-        from strop.kernels.triton.call import attend
+        from strop.kernels.triton.call import call_kernels
 
         rows = request.query.shape[:-1]
         call, stats = _apply(request, _form_call(request), rows)
-        out, row_results, extremes, counts = attend(call)
+        out, row_results, extremes, counts = call_kernels(call)
         if request.return_stats and stats is None:
             stats = _name(row_results, extremes, counts, rows)
         return out.reshape(*rows, out.shape[-1]), stats if request.return_stats else None
@@ -70,9 +70,9 @@ class Triton(Implementation):
 implementation = Triton()
 
 
-def _form_call(request: Request) -> Call:
+def _form_call(request: Request) -> KernelCall:
     """Everything but the normaliser's part."""
-    from strop.kernels.triton.call import Call
+    from strop.kernels.triton.call import KernelCall
 
     mask, rows, n_k = request.mask, request.query.shape[:-1], request.n_k
     query = request.query
@@ -80,13 +80,13 @@ def _form_call(request: Request) -> Call:
         query = request.normaliser.prepare_query(upcast(query), request.n_keys).to(query.dtype)
     query, key, value = (_dense_rows(four_dimensional(x)) for x in (query, request.key, request.value))
     keep, bias = (_broadcastable(x, rows, n_k) for x in (mask.keep, mask.bias))
-    return Call(
+    return KernelCall(
         query, key, value, keep, bias, diagonal=mask.diagonal, scale=request.scale, softcap=request.softcap,
         stats=request.return_stats,
     )  # fmt: skip
 
 
-def _apply(request: Request, call: Call, rows: torch.Size) -> tuple[Call, RowStats | None]:
+def _apply(request: Request, call: KernelCall, rows: torch.Size) -> tuple[KernelCall, RowStats | None]:
     """Add β and the sink, and return the statistics too where β needed them."""
     normaliser = request.normaliser
     assert isinstance(normaliser, Temperature)
@@ -110,10 +110,10 @@ def _apply(request: Request, call: Call, rows: torch.Size) -> tuple[Call, RowSta
     return call._replace(beta=_flat_rows(beta, rows, call.query), stats=call.stats and stats is None), stats
 
 
-def _measure(call: Call, rows: torch.Size) -> RowStats:
-    from strop.kernels.triton.call import attend
+def _measure(call: KernelCall, rows: torch.Size) -> RowStats:
+    from strop.kernels.triton.call import call_kernels
 
-    _, row_results, extremes, counts = attend(call._replace(value=None, sink=None))
+    _, row_results, extremes, counts = call_kernels(call._replace(value=None, sink=None))
     return _name(row_results, extremes, counts, rows)
 
 

@@ -1,8 +1,8 @@
 """From tensors to the kernels and back: two flat operators, which torch.compile, export and autograd see as a whole.
 
-`attend` is the forward pass and `_backward` its gradients; `launch` runs the kernels of both. What β, a sink or the
-statistics depend on is torch's business: the operator returns the gradients of each row's β and sink and takes those
-of its log-sum-exp and mean, and autograd does the rest.
+`call_kernels` is the forward pass and `_backward` its gradients; `launch` runs the kernels of both. What β, a sink or
+the statistics depend on is torch's business: the operator returns the gradients of each row's β and sink and takes
+those of its log-sum-exp and mean, and autograd does the rest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from strop.errors import StateError
 from strop.kernels.triton import launch
 
 
-class Call(NamedTuple):
+class KernelCall(NamedTuple):
     """One call on tensors [B, H, n, d]; keep and bias broadcast to [B, H, n_q, n_k], beta and sink are [B, H, n_q].
 
     Without a value it measures alone. `coefficients` make β the curve of `EntropyBeta`, else `beta`, else `constant`.
@@ -47,17 +47,17 @@ _FIELDS = (
     " float scale, float? softcap, float constant, float[] coefficients, float threshold, float hold_at, bool detached,"
     " bool stats"
 )
-"""The fields of `Call`, in their order, in torch's words."""
+"""The fields of `KernelCall`, in their order, in torch's words."""
 
 
-def attend(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def call_kernels(call: KernelCall) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Output [B, H, n_q, d_v]; of rows what a backward pass needs, their largest and smallest logits, and n_keys."""
     out, rows, extremes, counts = _forward(*call._replace(coefficients=list(call.coefficients)))
     return out, rows, extremes, counts
 
 
 def _forward_flat(*fields: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return launch.forward(Call(*fields))
+    return launch.forward(KernelCall(*fields))
 
 
 def _backward_flat(
@@ -69,14 +69,14 @@ def _backward_flat(
     all_keys: bool,
     adds: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    return launch.backward(Call(*fields), out, rows, d_out, d_rows, all_keys, adds)
+    return launch.backward(KernelCall(*fields), out, rows, d_out, d_rows, all_keys, adds)
 
 
 _forward = torch.library.custom_op(
     "strop::triton_attention", _forward_flat, mutates_args=(),
     schema=f"({_FIELDS}) -> (Tensor out, Tensor rows, Tensor extremes, Tensor counts)",
 )  # fmt: skip
-_forward.register_fake(lambda *fields: launch.make_results(Call(*fields)))
+_forward.register_fake(lambda *fields: launch.make_results(KernelCall(*fields)))
 
 _backward = torch.library.custom_op(
     "strop::triton_attention_backward",
@@ -85,7 +85,7 @@ _backward = torch.library.custom_op(
     schema=f"({_FIELDS}, Tensor out, Tensor rows, Tensor? d_out, Tensor? d_rows, bool all_keys, bool adds) -> "
     "(Tensor d_query, Tensor d_key, Tensor d_value, Tensor d_bias, Tensor carried)",
 )
-_backward.register_fake(lambda *flat: launch.make_gradients(Call(*flat[:-6]), flat[-1]))
+_backward.register_fake(lambda *flat: launch.make_gradients(KernelCall(*flat[:-6]), flat[-1]))
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

@@ -48,8 +48,8 @@ def attend_blocks(
     keys = (k, b, h // GROUP, n_k)
     state, entropy = nothing_measured(BM), None
     if MEASURE:
-        state = measure(query, keys, sight, 0, inner, state, D, BD, BN, False)
-        state = measure(query, keys, sight, inner, end, state, D, BD, BN, True)
+        state = measure_keys(query, keys, sight, 0, inner, state, D, BD, BN, False)
+        state = measure_keys(query, keys, sight, inner, end, state, D, BD, BN, True)
         if keep.pointer is None:
             state = (limit, state[1], state[2], state[3], state[4])
         entropy = store_statistics(state, rows, extremes, counts, at, count, inside)
@@ -57,8 +57,8 @@ def attend_blocks(
         row_beta = choose_beta(curve, entropy, point(beta, b, h, row), constant, inside, BM)
         peak = find_peak(row_beta, state) if MEASURE else tl.full((BM,), -float("inf"), tl.float32)
         sums = (peak, tl.zeros((BM,), tl.float32), tl.zeros((BM, BDV), tl.float32))
-        sums = attend(query, keys, v, sight, row_beta, 0, inner, sums, D, BD, DV, BDV, BN, MEASURE, False)
-        sums = attend(query, keys, v, sight, row_beta, inner, end, sums, D, BD, DV, BDV, BN, MEASURE, True)
+        sums = attend_keys(query, keys, v, sight, row_beta, 0, inner, sums, D, BD, DV, BDV, BN, MEASURE, False)
+        sums = attend_keys(query, keys, v, sight, row_beta, inner, end, sums, D, BD, DV, BDV, BN, MEASURE, True)
         mixed, total = finish(sums, point(sink, b, h, row), inside)
         store_rows(point(out, b, h, row), inside, mixed, DV, BDV)
         tl.store(rows + BETA * count + at, row_beta, mask=inside)
@@ -79,7 +79,7 @@ def nothing_measured(BM: tl.constexpr):
 
 
 @triton.jit
-def measure(
+def measure_keys(
     query, keys, sight, start, end, state, D: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr, EDGE: tl.constexpr
 ):
     """Pass 1 over some keys."""
@@ -140,7 +140,7 @@ def find_peak(row_beta, state):
 
 
 @triton.jit
-def attend(
+def attend_keys(
     query, keys, v, sight, row_beta, start, end, sums,
     D: tl.constexpr, BD: tl.constexpr, DV: tl.constexpr, BDV: tl.constexpr, BN: tl.constexpr,
     KNOWN: tl.constexpr, EDGE: tl.constexpr,

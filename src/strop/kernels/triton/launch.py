@@ -17,7 +17,7 @@ from strop.kernels.triton.split import attend_pieces, measure_pieces, merge_piec
 from strop.kernels.triton.tiles import Tiles, count_pieces, find_tiles
 
 if TYPE_CHECKING:
-    from strop.kernels.triton.call import Call
+    from strop.kernels.triton.call import KernelCall
 
 INTERPRETED = bool(triton.knobs.runtime.interpret)
 """Whether the kernels were read for triton's interpreter, which takes CPU tensors and gets bfloat16 wrong."""
@@ -31,7 +31,7 @@ Results = tuple[Tensor, Tensor, Tensor, Tensor]
 Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
-def make_results(call: Call) -> Results:
+def make_results(call: KernelCall) -> Results:
     """Make output, row results, largest and smallest logits and counts, to be filled."""
     query, value = call.query, call.value
     rows = query.shape[:-1]
@@ -41,7 +41,7 @@ def make_results(call: Call) -> Results:
     return out, row_results, row_results.new_empty(2, *measured), query.new_empty(measured, dtype=torch.int64)
 
 
-def make_gradients(call: Call, adds: bool) -> Gradients:
+def make_gradients(call: KernelCall, adds: bool) -> Gradients:
     """Make the gradients of query, key, value and, where wanted, bias, and what rows carry, to be filled."""
     query = call.query
     d_query, d_key = (x.new_empty(x.shape) for x in (query, call.key))
@@ -50,7 +50,7 @@ def make_gradients(call: Call, adds: bool) -> Gradients:
     return d_query, d_key, d_value, d_bias, d_bias.new_zeros(CARRIED, *query.shape[:-1])
 
 
-def forward(call: Call) -> Results:
+def forward(call: KernelCall) -> Results:
     """Run the forward pass."""
     if INTERPRETED and torch.bfloat16 in _dtypes(call):
         out, *others = forward(_in_float32(call))
@@ -72,7 +72,7 @@ def forward(call: Call) -> Results:
 
 
 def backward(
-    call: Call, out: Tensor, rows: Tensor, d_out: Tensor | None, d_rows: Tensor | None, all_keys: bool, adds: bool
+    call: KernelCall, out: Tensor, rows: Tensor, d_out: Tensor | None, d_rows: Tensor | None, all_keys: bool, adds: bool
 ) -> Gradients:
     """Run the backward pass; without `all_keys` that of the rows alone, and that of the bias where it `adds`."""
     if INTERPRETED and torch.bfloat16 in _dtypes(call):
@@ -92,14 +92,16 @@ def backward(
     return grads
 
 
-def _attend(call: Call, out: Tensor, rows: Tensor, extremes: Tensor, counts: Tensor) -> None:
+def _attend(call: KernelCall, out: Tensor, rows: Tensor, extremes: Tensor, counts: Tensor) -> None:
     tiles = _find_tiles(attend_blocks, call)
     given = (*_inputs(call), _plane(call.beta), _plane(call.sink), _plane(out), rows, extremes, counts)
     _launch(attend_blocks, _blocks_of_rows(call, tiles), tiles, *given, *_numbers(call), call.constant, _curve(call),
             *_counts(call), **_sizes(call, tiles), MEASURE=_measures(call))  # fmt: skip
 
 
-def _attend_in_pieces(call: Call, out: Tensor, rows: Tensor, extremes: Tensor, counts: Tensor, n_pieces: int) -> None:
+def _attend_in_pieces(
+    call: KernelCall, out: Tensor, rows: Tensor, extremes: Tensor, counts: Tensor, n_pieces: int
+) -> None:
     b, h, n_q, _ = call.query.shape
     h_kv, n_k, _ = call.key.shape[1:]
     length = triton.cdiv(n_k, n_pieces * PIECE_ALIGNMENT) * PIECE_ALIGNMENT
@@ -121,14 +123,14 @@ def _attend_in_pieces(call: Call, out: Tensor, rows: Tensor, extremes: Tensor, c
                 *_counts(call), DV=out.shape[-1], BDV=_pad(out.shape[-1]), PIECES=n_pieces)  # fmt: skip
 
 
-def _mend(call: Call, out: Tensor, rows: Tensor) -> None:
+def _mend(call: KernelCall, out: Tensor, rows: Tensor) -> None:
     tiles = _find_tiles(mend_blocks, call)
     _launch(mend_blocks, _blocks_of_rows(call, tiles), tiles, *_inputs(call), _plane(out), rows, *_numbers(call),
             *_counts(call), **_sizes(call, tiles))  # fmt: skip
 
 
 def _differentiate_rows(
-    call: Call, out: Tensor, d_out: Tensor | None, rows: Tensor, d_rows: Tensor | None, grads: Gradients
+    call: KernelCall, out: Tensor, d_out: Tensor | None, rows: Tensor, d_rows: Tensor | None, grads: Gradients
 ) -> None:
     tiles = _find_tiles(backward_of_rows, call)
     given = (*_inputs(call), _plane(call.sink), _plane(out), _plane(d_out), rows, d_rows, _plane(grads[0]), grads[4])
@@ -137,7 +139,7 @@ def _differentiate_rows(
 
 
 def _differentiate_keys(
-    call: Call, d_out: Tensor | None, rows: Tensor, d_rows: Tensor | None, grads: Gradients
+    call: KernelCall, d_out: Tensor | None, rows: Tensor, d_rows: Tensor | None, grads: Gradients
 ) -> None:
     b, h_kv, n_k, _ = call.key.shape
     tiles = _find_tiles(backward_of_keys, call)
@@ -151,31 +153,31 @@ def _launch(kernel: Any, grid: tuple[int, ...], tiles: Tiles, *given: Any, **con
     kernel[grid](*given, **constants, num_warps=tiles.warps, num_stages=tiles.stages)
 
 
-def _find_tiles(kernel: Any, call: Call) -> Tiles:
+def _find_tiles(kernel: Any, call: KernelCall) -> Tiles:
     widest = max(call.query.shape[-1], 0 if call.value is None else call.value.shape[-1])
     return find_tiles(kernel.__name__, widest, call.query.element_size(), ON_ROCM)
 
 
-def _blocks_of_rows(call: Call, tiles: Tiles) -> tuple[int]:
+def _blocks_of_rows(call: KernelCall, tiles: Tiles) -> tuple[int]:
     b, h, n_q, _ = call.query.shape
     return (triton.cdiv(n_q, tiles.rows) * b * h,)
 
 
-def _inputs(call: Call) -> tuple[Plane, ...]:
+def _inputs(call: KernelCall) -> tuple[Plane, ...]:
     return tuple(_plane(x) for x in (call.query, call.key, call.value, call.keep, call.bias))
 
 
-def _numbers(call: Call) -> tuple[Any, ...]:
+def _numbers(call: KernelCall) -> tuple[Any, ...]:
     n_q, n_k = call.query.shape[-2], call.key.shape[-2]
     return n_q, n_k, n_k if call.diagonal is None else call.diagonal, call.scale, call.softcap
 
 
-def _counts(call: Call) -> tuple[int, int]:
+def _counts(call: KernelCall) -> tuple[int, int]:
     """Query heads, and rows of all heads."""
     return call.query.shape[1], call.query.shape[:-1].numel()
 
 
-def _sizes(call: Call, tiles: Tiles) -> dict[str, int]:
+def _sizes(call: KernelCall, tiles: Tiles) -> dict[str, int]:
     d, d_v = call.query.shape[-1], call.query.shape[-1] if call.value is None else call.value.shape[-1]
     group = call.query.shape[1] // max(1, call.key.shape[1])
     return {"GROUP": group, "D": d, "DV": d_v, "BD": _pad(d), "BDV": _pad(d_v), "BM": tiles.rows, "BN": tiles.keys}
@@ -185,16 +187,16 @@ def _pad(size: int) -> int:
     return max(16, 1 << (size - 1).bit_length())
 
 
-def _measures(call: Call) -> bool:
+def _measures(call: KernelCall) -> bool:
     """Whether the call makes the pass that measures."""
     return call.stats or len(call.coefficients) > 0 or call.value is None
 
 
-def _curve(call: Call) -> tuple[float, float, tuple[float, ...]] | None:
+def _curve(call: KernelCall) -> tuple[float, float, tuple[float, ...]] | None:
     return (call.threshold, call.hold_at, tuple(call.coefficients)) if call.coefficients else None
 
 
-def _slopes(call: Call, d_out: Tensor | None) -> bool:
+def _slopes(call: KernelCall, d_out: Tensor | None) -> bool:
     return d_out is not None and len(call.coefficients) > 0 and not call.detached
 
 
@@ -212,11 +214,11 @@ def _device_of(tensor: Tensor) -> AbstractContextManager[Any]:
     return torch.cuda.device_of(tensor) if tensor.is_cuda else nullcontext()
 
 
-def _dtypes(call: Call) -> list[torch.dtype]:
+def _dtypes(call: KernelCall) -> list[torch.dtype]:
     return [field.dtype for field in call if isinstance(field, Tensor)]
 
 
-def _in_float32(call: Call) -> Call:
+def _in_float32(call: KernelCall) -> KernelCall:
     query, key, value, bias = (None if x is None else x.float() for x in (call.query, call.key, call.value, call.bias))
     assert query is not None
     assert key is not None

@@ -2,19 +2,19 @@
 
 The rows of all query heads that share a key head travel together, so that a key is read once. Where β needs statistics,
 `measure_pieces` writes those of each piece; `attend_pieces` merges them, finds β and sums its own piece;
-`merge_pieces` adds up. The merge is that of `RowStats`: each piece brings what `measure` keeps.
+`merge_pieces` adds up. The merge is that of `RowStats`: each piece brings what `measure_keys` keeps.
 """
 
 import triton
 import triton.language as tl
 
 from strop.kernels.triton.forward import (
-    attend,
+    attend_keys,
     choose_beta,
     find_peak,
     finish,
     look,
-    measure,
+    measure_keys,
     nothing_measured,
     store_statistics,
 )  # fmt: skip
@@ -46,7 +46,7 @@ def measure_pieces(
     sight = look(keep, bias, b, h[:, None], row[:, None], limit[:, None], scale, softcap)
     query = load_rows(point(q, b, h, row), inside, D, BD, True)
     start, end = piece * length, tl.minimum((piece + 1) * length, tl.max(limit, 0))
-    state = measure(query, (k, b, h_kv, n_k), sight, start, end, nothing_measured(BM), D, BD, BN, True)
+    state = measure_keys(query, (k, b, h_kv, n_k), sight, start, end, nothing_measured(BM), D, BD, BN, True)
     to = pieces + piece * count + at
     for i in tl.static_range(5):
         tl.store(to + i * n_pieces * count, state[i].to(tl.float32), mask=inside)
@@ -54,7 +54,7 @@ def measure_pieces(
 
 @triton.jit
 def merge_statistics(pieces, at, count, inside, PIECES: tl.constexpr):
-    """The statistics of rows from those of all pieces, as `measure` would have them."""
+    """The statistics of rows from those of all pieces, as `measure_keys` would have them."""
     of = pieces + tl.arange(0, PIECES)[:, None] * count + at[None, :]
     n = tl.sum(tl.load(of, mask=inside[None, :], other=0.0), 0)
     tops = tl.load(of + PIECES * count, mask=inside[None, :], other=0.0)
@@ -90,7 +90,7 @@ def attend_pieces(
         start, end = piece * length, tl.minimum((piece + 1) * length, tl.max(limit, 0))
         part = (peak, tl.zeros((BM,), tl.float32), tl.zeros((BM, BDV), tl.float32))
         keys = (k, b, h_kv, n_k)
-        part = attend(query, keys, v, sight, row_beta, start, end, part, D, BD, DV, BDV, BN, MEASURE, True)
+        part = attend_keys(query, keys, v, sight, row_beta, start, end, part, D, BD, DV, BDV, BN, MEASURE, True)
         to = piece * count + at
         tl.store(sums + to, part[0], mask=inside)
         tl.store(sums + PIECES * count + to, part[1], mask=inside)
