@@ -15,6 +15,7 @@ from strop.kernels import triton as kernels
 from strop.normalisers import AdaptiveTemperature, Softmax, Sparsemax
 
 ROOT = Path(__file__).parents[2]
+RULE = AdaptiveTemperature()
 
 
 def run(*command, **environment):
@@ -45,7 +46,7 @@ def test_the_benchmark_says_what_it_needs_without_a_card():
 def request_on_a_card():
     with FakeTensorMode():
         q = torch.zeros(1, 2, 3, 64, device="cuda", dtype=torch.bfloat16)
-        yield Request(q, q, q, Mask(diagonal=0), 0.125, AdaptiveTemperature())
+        yield Request(q, q, q, Mask(diagonal=0), 0.125, RULE)
 
 
 def test_a_card_takes_triton(request_on_a_card):
@@ -53,11 +54,13 @@ def test_a_card_takes_triton(request_on_a_card):
     assert type(dispatch.choose("auto", request_on_a_card)).__name__ == "Triton"
 
 
-def test_a_call_on_a_card_knows_its_results(request_on_a_card):
-    out, stats = kernels.implementation.run(request_on_a_card._replace(return_stats=True))
+def test_the_operator_knows_its_results_on_a_card(request_on_a_card):
+    from strop.kernels.triton.call import KernelCall, call_kernels
+
+    out, rows, extremes, counts = call_kernels(KernelCall(*request_on_a_card[:3], stats=True))
     assert (out.shape, out.dtype, out.device.type) == ((1, 2, 3, 64), torch.bfloat16, "cuda")
-    assert [field.dtype for field in stats] == [torch.int64, *[torch.float32] * 4]
-    assert all(field.shape == (1, 2, 3) for field in stats)
+    assert rows.shape[1:] == extremes.shape[1:] == counts.shape == (1, 2, 3)
+    assert (rows.dtype, extremes.dtype, counts.dtype) == (torch.float32, torch.float32, torch.int64)
 
 
 REFUSED = {

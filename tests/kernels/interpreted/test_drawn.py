@@ -12,6 +12,7 @@ import strop
 from strop.kernels import Mask
 from strop.normalisers import AdaptiveTemperature, Softmax, SSMax, Temperature, WithSink
 
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy, which computes both sides of a where
 NIGHTLY = os.environ.get("STROP_HYPOTHESIS") == "nightly"
 HEADS = 2
 

@@ -14,6 +14,7 @@ from strop.normalisers import AdaptiveTemperature, Softmax, Temperature
 from strop.normalisers.fusion import TEMPERATURES
 from strop.normalisers.on_heads import on_heads
 
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy, which computes both sides of a where
 RULES = {kind: make for kind, make in NORMALISERS.items() if isinstance(make().fusion(), TEMPERATURES)}
 
 
