@@ -29,6 +29,11 @@ def test_every_temperature_rule_meets_the_definition(kind, draw, monkeypatch):
     compare(inputs(9, 21, draw), Mask(diagonal=12), RULES[kind])
 
 
+@pytest.mark.parametrize("diagonal", [-3, 0, 4])
+def test_whole_tiles_below_and_across_the_triangle(diagonal, draw):
+    compare(inputs(18, 36, draw, heads=1, groups=1), Mask(diagonal=diagonal), AdaptiveTemperature)
+
+
 def test_rules_that_differ_by_head(draw):
     compare(inputs(9, 21, draw), Mask(), lambda: on_heads([0, 3], HEADS, AdaptiveTemperature(), Softmax(1.7)))
 
