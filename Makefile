@@ -8,7 +8,8 @@ READY := .venv/.ready
 MODELS := .venv/.models
 NATIVE := src/strop/kernels/native
 
-.PHONY: demo test check bench bench-native bench-probe families nightly sanitize notebook figure docs format clean
+.PHONY: demo test check bench bench-gpu bench-native bench-probe compile-gpu families nightly sanitize notebook figure docs \
+  format clean
 
 demo: $(READY) $(MODELS)
 	$(BIN)/strop demo
@@ -29,6 +30,12 @@ bench: $(READY)
 bench-native: $(READY) # writes benchmarks/results/native.json and the table in docs/native.md
 	$(BIN)/python benchmarks/native.py
 
+bench-gpu: $(READY) # for a machine with a card: checks, times, and prints one table
+	$(BIN)/python benchmarks/gpu.py
+
+compile-gpu: $(READY) # the Triton kernels for four cards, none of which need be here, and the table in docs/gpu.md
+	$(BIN)/python tools/compile_gpu.py
+
 bench-probe: $(READY) $(MODELS)
 	$(BIN)/python benchmarks/probe.py time
 	$(BIN)/python benchmarks/probe.py memory
@@ -36,8 +43,10 @@ bench-probe: $(READY) $(MODELS)
 families: $(READY) # every transformers family, tiny, under strop: docs/families.md; goes on where it was stopped
 	PYTHONPATH=tools $(BIN)/python -m sweep
 
-nightly: $(READY) # 10,000 random cases a property
+nightly: $(READY) compile-gpu # 10,000 random cases a property of the native kernel, 2,000 of the Triton kernels
 	STROP_HYPOTHESIS=nightly $(BIN)/pytest tests/kernels/test_native.py
+	STROP_HYPOTHESIS=nightly TRITON_INTERPRET=1 $(BIN)/pytest -n 2 tests/kernels/interpreted
+	$(BIN)/python tools/mutate_triton.py
 
 sanitize: $(READY) # the kernel's tests under the address and undefined-behaviour sanitizers
 	rm -rf build/sanitize && mkdir -p build/sanitize

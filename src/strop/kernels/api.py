@@ -84,6 +84,7 @@ def attention(
         impl           memory       where          runs
         native         O(n)         CPU            the temperature family, sparsemax, 1.5-entmax; float32 and bfloat16
         scaled_query   O(n)         every device   β that is known beforehand, by torch's own function; no statistics
+        triton         O(n)         CUDA, ROCm     the temperature family; float32, float16 and bfloat16
         fused_calls    O(n)         CPU, CUDA      the temperature family, by two calls of torch's; no statistics
         streaming      O(n·block)   every device   every row-wise normaliser, a block of rows at a time
         reference      O(n_q·n_k)   every device   every normaliser: the definition

@@ -38,7 +38,13 @@ class Listing(NamedTuple):
     trains: int
 
 
-ImplName = Literal["auto", "native", "scaled_query", "fused_calls", "streaming", "reference"]
+ImplName = Literal["auto", "native", "scaled_query", "triton", "fused_calls", "streaming", "reference"]
+
+
+def _triton() -> Implementation:
+    from strop.kernels.triton import implementation
+
+    return implementation
 
 
 def _native() -> Implementation:
@@ -74,6 +80,7 @@ def _reference() -> Implementation:
 IMPLEMENTATIONS = {
     "native": Listing(_native, ("cpu",), 0, 3),
     "scaled_query": Listing(_scaled_query, None, 1, 0),
+    "triton": Listing(_triton, ("cuda",), 2, 1),  # ROCm's devices are called cuda too
     "fused_calls": Listing(_fused_calls, ("cpu", "cuda"), 3, 2),
     "streaming": Listing(_streaming, None, 4, 4),
     "reference": Listing(_reference, None, 5, 5),

@@ -1,0 +1,78 @@
+"""Break the Triton kernels one line at a time, and see that the interpreter's tests notice each.
+
+python tools/mutate_triton.py            every mutation; exit code 1 where one survives
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+HERE = Path("strop/kernels/triton")
+MUTATIONS = {
+    "a lost rescale of l": ("forward.py", "mass = fade * mass + tl.sum(weight, 1)", "mass = mass + tl.sum(weight, 1)"),
+    "w not moved with the maximum": ("forward.py", "fade * (lean + mass * drop)", "fade * lean"),
+    "a lost rescale of the output": ("forward.py", "mixed * fade[:, None], higher", "mixed, higher"),
+    "β′ left out": ("backward.py", "lean -= d_beta * bend_slope(lse - mean, curve)", "lean -= 0.0 * d_beta"),
+    "an off-by-one at the diagonal": (
+        "logits.py",
+        "tl.maximum(row + diagonal + 1, 0)",
+        "tl.maximum(row + diagonal, 0)",
+    ),
+    "the triangle cut a tile too late": (
+        "forward.py",
+        "tl.maximum(block * BM + diagonal + 1, 0)",
+        "tl.maximum(block * BM + BM + diagonal + 1, 0)",
+    ),
+    "a masked key that leaks": ("logits.py", "seen = seen & (tl.load(keep", "seen = seen | (tl.load(keep"),
+    "keys past the end that leak": (
+        "logits.py",
+        "seen = within if EDGE else",
+        "seen = (key >= 0) & (limit >= 0) if EDGE else",
+    ),
+    "the sink left out": ("forward.py", "mass * fade + tl.exp(sink - top)", "mass * fade"),
+    "the sink's part in dβ left out": ("backward.py", "d_beta -= mean * d_sink", "d_beta -= 0.0 * d_sink"),
+    "the cap's slope left out": ("backward.py", "(change * slope).to(query.dtype)", "change.to(query.dtype)"),
+    "D left out of dk": ("backward.py", "weight * (flow - delta[None, :])", "weight * flow"),
+    "a piece not rescaled in the merge": (
+        "split.py",
+        "tl.sum(fade * (leans + masses * drop), 0)",
+        "tl.sum(fade * leans, 0)",
+    ),
+    "the wrong key head": ("forward.py", "keys = (k, b, h // GROUP, n_k)", "keys = (k, b, 0, n_k)"),
+    "statistics without their gradient": (
+        "backward.py",
+        "lift = lean + tl.load(d_rows + LSE * count",
+        "lift = lean - tl.load(d_rows + LSE * count",
+    ),
+}
+
+
+def survives(file, old, new):
+    """Whether the tests pass with one line changed."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(ROOT / "src" / "strop", Path(folder) / "strop")
+        path = Path(folder) / HERE / file
+        text = path.read_text()
+        assert old in text, f"{old!r} is not in {file}"
+        path.write_text(text.replace(old, new))
+        environment = os.environ | {"PYTHONPATH": folder, "TRITON_INTERPRET": "1"}
+        command = [sys.executable, "-m", "pytest", "-x", "-n", "2", "tests/kernels/interpreted"]
+        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True).returncode == 0
+
+
+def main():
+    """Try every mutation, after none at all."""
+    assert survives("forward.py", "", ""), "the tests must pass before anything is broken"
+    alive = []
+    for name, mutation in MUTATIONS.items():
+        alive += [name] if survives(*mutation) else []
+        print(f"{'SURVIVES' if name in alive else 'caught'}: {name}", flush=True)
+    return 1 if alive else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
