@@ -113,12 +113,12 @@ def test_scaling_a_query_by_its_layout_is_scaling_beta(family: str) -> None:
     before = {name: value.clone() for name, value in model.state_dict().items()}
     for name, layout in layouts(model).items():
         assert layout.query is not None
-        layout.query.scale(logs[name][:, 0].exp())
+        layout.query.scale(logs[name].exp())
     torch.testing.assert_close(model(**given).logits, wanted, rtol=1e-4, atol=1e-4)
     assert (wanted - plain).abs().max() > 1e-2
     for name, layout in layouts(model).items():
         assert layout.query is not None
-        layout.query.scale((-logs[name][:, 0]).exp())
+        layout.query.scale((-logs[name]).exp())
     for name, value in model.state_dict().items():
         torch.testing.assert_close(value, before[name], rtol=1e-6, atol=1e-6)
 
@@ -134,7 +134,7 @@ def test_scaling_one_head_of_a_fused_layer_touches_its_rows_alone(family: str) -
     assert len(before) == 3
     before = [(weight, None if bias is None else bias.clone()) for weight, bias in before]
     assert layout.query is not None
-    layout.query.scale(torch.tensor([1.0, 2.0, 1.0, 1.0]))
+    layout.query.scale(torch.tensor([[1.0], [2.0], [1.0], [1.0]]))
     before[0][0][1] *= 2
     if before[0][1] is not None:
         before[0][1][1] *= 2

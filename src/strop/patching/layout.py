@@ -6,6 +6,7 @@ of another family needs one more entry here and nothing else.
     Separate      three linear layers                             Llama, Mistral, Qwen, Gemma, OLMo, BERT, ViT, T5
     Stacked       one layer, all q, then all k, then all v        GPT-2 (transposed), StarCoder, Phi-3
     Interleaved   one layer, q, k and v of a head together        GPT-NeoX, Pythia
+    Latent        keys and values through a narrow layer          DeepSeek (MLA): the query alone is known
 """
 
 from __future__ import annotations
@@ -41,12 +42,25 @@ class Projection(NamedTuple):
         return None if self.layer.bias is None else self.layer.bias[self.rows].unflatten(0, (heads, -1))
 
     def scale(self, factors: Tensor) -> None:
-        """Multiply what each head gets by its factor [heads], in place."""
-        each = factors.repeat_interleave(len(self.rows) // len(factors)).to(self.layer.weight)
-        at = (slice(None), self.rows) if self.transposed else (self.rows,)
-        self.layer.weight[at] = self.layer.weight[at] * (each if self.transposed else each[:, None])
+        """Multiply what the heads get by their factors [heads, d] or [heads, 1], in place."""
+        each = factors.expand(-1, len(self.rows) // len(factors)).flatten().to(self.layer.weight)
+        whole = self.layer.weight.T if self.transposed else self.layer.weight
+        whole[self.rows] = whole[self.rows] * each[:, None]
         if self.layer.bias is not None:
             self.layer.bias[self.rows] = self.layer.bias[self.rows] * each
+
+    def add(self, change: Tensor) -> None:
+        """Add to the weight [heads·d, d_in], in place."""
+        whole = self.layer.weight.T if self.transposed else self.layer.weight
+        whole[self.rows] = whole[self.rows] + change.to(whole)
+
+    def pick(self, out: Tensor) -> Tensor:
+        """Return the projection's own part of what its layer gives, [*batch, heads·d]."""
+        return out if len(self.rows) == out.shape[-1] else out[..., self.rows]
+
+    def put(self, out: Tensor, own: Tensor) -> Tensor:
+        """Return what the layer gives with another own part."""
+        return own if len(self.rows) == out.shape[-1] else out.index_copy(-1, self.rows.to(out.device), own)
 
 
 class AttentionLayout(NamedTuple):
@@ -60,11 +74,21 @@ class AttentionLayout(NamedTuple):
     query_norm: nn.Module | None
     key_norm: nn.Module | None
 
+    @property
+    def query_weight(self) -> Tensor | None:
+        """The weight of the query norm: [d], which the heads share, or a number for every dimension of every head."""
+        weight: Tensor | None = getattr(self.query_norm, "weight", None)
+        return weight
+
+
+Projections = tuple[Projection, Projection | None, Projection | None]
+"""Query, key and value; None where no layer makes it alone."""
+
 
 class Family(Protocol):
     """How a family keeps its projections."""
 
-    def find(self, module: nn.Module, heads: int, key_heads: int) -> tuple[Projection, Projection, Projection] | None:
+    def find(self, module: nn.Module, heads: int, key_heads: int) -> Projections | None:
         """Return query, key and value projections, or None for a module of another family."""
 
 
@@ -74,7 +98,7 @@ class Separate:
 
     names: tuple[str, str, str]
 
-    def find(self, module: nn.Module, heads: int, key_heads: int) -> tuple[Projection, Projection, Projection] | None:
+    def find(self, module: nn.Module, heads: int, key_heads: int) -> Projections | None:
         """Every row of each layer."""
         found = (getattr(module, name, None) for name in self.names)
         layers = [layer for layer in found if isinstance(layer, nn.Linear)]
@@ -95,7 +119,7 @@ class Stacked:
     transposed: bool = False
     grouped: bool = False
 
-    def find(self, module: nn.Module, heads: int, key_heads: int) -> tuple[Projection, Projection, Projection] | None:
+    def find(self, module: nn.Module, heads: int, key_heads: int) -> Projections | None:
         """Three stretches of rows."""
         layer: Any = getattr(module, self.name, None)
         if layer is None or isinstance(layer, nn.Linear) == self.transposed or (self.grouped and key_heads == heads):
@@ -115,7 +139,7 @@ class Interleaved:
 
     name: str
 
-    def find(self, module: nn.Module, heads: int, key_heads: int) -> tuple[Projection, Projection, Projection] | None:
+    def find(self, module: nn.Module, heads: int, key_heads: int) -> Projections | None:
         """Every third stretch of rows."""
         layer: Any = getattr(module, self.name, None)
         if not isinstance(layer, nn.Linear) or key_heads != heads or layer.out_features % (3 * heads):
@@ -123,6 +147,20 @@ class Interleaved:
         by_head = torch.arange(layer.out_features).view(heads, 3, -1)
         query, key, value = (Projection(layer, by_head[:, i].flatten()) for i in range(3))
         return query, key, value
+
+
+@dataclass(frozen=True)
+class Latent:
+    """Queries by the first of these layers that is there, keys and values through a narrow layer."""
+
+    queries: tuple[str, ...]
+
+    def find(self, module: nn.Module, heads: int, key_heads: int) -> Projections | None:
+        """Every row of the query's layer."""
+        layer = _child(module, self.queries)
+        if not hasattr(module, "kv_b_proj") or not isinstance(layer, nn.Linear):
+            return None
+        return Projection(layer, torch.arange(layer.out_features)), None, None
 
 
 FAMILIES: tuple[Family, ...] = (
@@ -133,6 +171,7 @@ FAMILIES: tuple[Family, ...] = (
     Stacked("c_attn", grouped=True),
     Stacked("qkv_proj"),
     Interleaved("query_key_value"),
+    Latent(("q_b_proj", "q_proj")),
 )
 
 
@@ -150,6 +189,19 @@ def find_output(module: nn.Module) -> nn.Module:
     require(found is not None, f"{type(module).__name__} must have an output projection", f"none of {OUTPUTS}")
     assert found is not None
     return found
+
+
+def is_transposed(layer: Any) -> bool:
+    """Whether a linear layer keeps its weight as [d_in, d_out], which transformers' Conv1D does."""
+    return type(layer).__name__ == "Conv1D"
+
+
+@torch.no_grad()
+def offset_of(norm: Any) -> float:
+    """Return what a norm adds to its weight before it multiplies: 1 for Gemma's norms, 0 for most."""
+    like = torch.arange(1.0, norm.weight.numel() + 1).view(norm.weight.shape).to(norm.weight)
+    held = {name: torch.zeros_like(part) for name, part in norm.named_parameters()}
+    return float(bool(torch.func.functional_call(norm, held, (like,)).any()))
 
 
 def count_heads(module: nn.Module, shared: int | None) -> int | None:
