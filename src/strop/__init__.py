@@ -5,6 +5,7 @@
     strop.calibrate(model, tokenizer, task="recall")    what should each head do differently? → an Edge
     strop.evaluate(model, tokenizer, edge=edge)         is the model better with it, and at what cost?
     with strop.sharpened(model, edge): …                use it
+    strop.export(model, edge, to="gguf", out=…)         take it to llama.cpp, transformers, PEFT or vLLM
     with strop.observed(model) as seen: …               numbers of every head from whatever runs in the block
 
 Names load when they are first used, so that `import strop` costs nothing and the command line answers at once. After
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from strop.calibration import calibrate as calibrate
     from strop.errors import StropError as StropError
     from strop.evaluation import evaluate as evaluate
+    from strop.export import export as export
     from strop.kernels import attention as attention
     from strop.patching import observed as observed
     from strop.patching import sharpened as sharpened
@@ -41,6 +43,7 @@ _HOMES = {
     "attention": "strop.kernels",
     "calibrate": "strop.calibration",
     "evaluate": "strop.evaluation",
+    "export": "strop.export",
     "horizon": "strop.sharpness",
     "observed": "strop.patching",
     "probe": "strop.probing",

@@ -36,5 +36,6 @@ def folds_of(edge: Edge) -> dict[str, Fold]:
     require(edge.bakeable, rule, repr(edge.form), remedy, BakeError)
     outputs = {name: 1.0 + scales for name, scales in edge.outputs.items()}
     return {
-        name: Fold(query=rule.at(1, 0.0)[:, None], outputs=outputs.get(name)) for name, rule in edge.normalisers().items()
+        name: Fold(query=rule.at(1, 0.0)[:, None], outputs=outputs.get(name))
+        for name, rule in edge.normalisers().items()
     }

@@ -1,11 +1,11 @@
 """Where an edge's folds go in a model: the rows, norms and columns that baking changes and that adapters stand beside.
 
-    rows        factors of what the query projection gives, W_q + up·down and its bias
-    norm        factors of what a query norm gives. A norm that follows the projection would undo any scale before it, so
-                factors go to the norm's weight: one for every dimension of every head (OLMo 2, Cohere), or one that the
-                heads share (Qwen 3, Gemma 3), which takes only what the heads have in common
-    low rank    added to the query projection before those factors; a norm that follows does no harm to it
-    columns     factors of what the output projection takes
+rows        factors of what the query projection gives, W_q + up·down and its bias
+norm        factors of what a query norm gives. A norm that follows the projection would undo any scale before it, so
+            factors go to the norm's weight: one for every dimension of every head (OLMo 2, Cohere), or one that the
+            heads share (Qwen 3, Gemma 3), which takes only what the heads have in common
+low rank    added to the query projection before those factors; a norm that follows does no harm to it
+columns     factors of what the output projection takes
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def place_folds(folds: dict[str, Fold], model: nn.Module) -> dict[str, Placement
 def _without_ones(fold: Fold) -> Fold:
     """A fold that says None where its factors do nothing."""
     factors = {"query": fold.query, "norm": fold.norm, "outputs": fold.outputs}
-    return fold._replace(**{name: None for name, each in factors.items() if each is not None and bool((each == 1).all())})
+    return fold._replace(
+        **{name: None for name, each in factors.items() if each is not None and bool((each == 1).all())}
+    )
 
 
 def _refuse_soft_cap(model: nn.Module) -> None:
@@ -83,10 +85,11 @@ def _refuse_soft_cap(model: nn.Module) -> None:
 
 
 def _place(fold: Fold, module: nn.Module, heads: int, name: str) -> Placement:
-    layout, output = find_layout(module, heads), find_output(module)
+    layout = find_layout(module, heads)
     asked = not (fold.query is None and fold.norm is None and fold.low_rank is None)
     rule = f"{name} must keep its query weights where they are known for baking"
     require(layout.query is not None or not asked, rule, "a layout of no known family", _REMEDY, BakeError)
+    output = find_output(module)
     found = Placement(layout, output, low_rank=fold.low_rank, columns=_columns(output, fold.outputs, name))
     factors = _factors(fold, layout)
     if factors is None:

