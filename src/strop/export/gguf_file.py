@@ -80,8 +80,8 @@ class GGUFFile:
 
 def _check_start(path: Path) -> None:
     """Raise for what is no GGUF file of a version that is known, in this machine's order of bytes."""
-    with explain_failures(path):
-        start = path.open("rb").read(_HEADER.size)
+    with explain_failures(path), open(path, "rb") as file:
+        start = file.read(_HEADER.size)
     require(start[:4] == b"GGUF", f"{path} must be a GGUF file", "another kind of file", error=RecordsError)
     if len(start) < _HEADER.size:
         raise DamagedFileError(f"{path} must be a whole GGUF file, got {len(start)} bytes. Download it again.")

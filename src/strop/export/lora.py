@@ -81,7 +81,7 @@ def _change_output(place: Placement, columns: Tensor, limit: int | None) -> tupl
 def _choose(factors: Tensor, weight: Tensor, heads: int, room: int | None) -> tuple[Tensor, list[int]]:
     """Which rows change, and the heads that are left out: those whose rows change least, until the others fit."""
     changes = (factors != 1).view(heads, -1)
-    size = ((factors - 1)[:, None] * weight).view(heads, -1).norm(dim=1)
+    size = ((factors - 1)[:, None] * weight).reshape(heads, -1).norm(dim=1)
     left = len(weight) if room is None else room
     kept, dropped = torch.zeros_like(changes), []
     for head in size.argsort(descending=True).tolist():

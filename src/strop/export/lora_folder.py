@@ -21,8 +21,9 @@ def plan_lora(job: Job) -> Plan:
     changes, norms = find_changes(job), scale_norms(job)
     layers, rank = changes.queries | changes.outputs, max(changes.rank, 1)
     biased = any(change.bias is not None for change in layers.values())
-    config = {"peft_type": "LORA", "r": rank, "lora_alpha": rank, "lora_bias": biased, "target_modules": sorted(layers)}
-    tensors = {key: value for name, one in layers.items() for key, value in _tensors(name, one, rank, biased).items()}
+    bias = "lora_only" if biased else "none"
+    config = {"peft_type": "LORA", "r": rank, "lora_alpha": rank, "bias": bias, "target_modules": sorted(layers)}
+    tensors = {key: value for name, one in layers.items() for key, value in _tensors(job, name, one, rank).items()}
     exact = [f"{len(changes.queries)} query and {len(changes.outputs)} output projections, by rank {rank}"]
     lost = [*tell_dropped(changes), *_tell_vllm(rank, biased, bool(norms))]
     exact += [f"{len(norms)} weights of query norms, kept whole"] if norms else []
@@ -45,13 +46,13 @@ def _tell_vllm(rank: int, biased: bool, normed: bool) -> list[str]:
     return [f"in vLLM: it takes no adapter with {' or '.join(reasons)}; PEFT does"] if reasons else []
 
 
-def _tensors(name: str, change: Change, rank: int, biased: bool) -> dict[str, Tensor]:
-    """PEFT's tensors of one layer, filled up with zeros to the rank that all layers have."""
+def _tensors(job: Job, name: str, change: Change, rank: int) -> dict[str, Tensor]:
+    """PEFT's tensors of one layer, filled up with zeros to the rank that all layers have; a bias stands for its own."""
     more = rank - len(change.down)
     found = {
         f"{name}.lora_A.weight": functional.pad(change.down, (0, 0, 0, more)),
         f"{name}.lora_B.weight": functional.pad(change.up, (0, more)),
     }
-    if biased:
-        found[f"{name}.lora_B.bias"] = change.up.new_zeros(len(change.up)) if change.bias is None else change.bias
+    if change.bias is not None:
+        found[f"{name}.base_layer.bias"] = job.model.get_parameter(f"{name}.bias") + change.bias
     return found
