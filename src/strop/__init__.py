@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from strop.calibration import calibrate as calibrate
     from strop.errors import StropError as StropError
     from strop.evaluation import evaluate as evaluate
-    from strop.export import export as export
+    from strop.exporting import export as export
     from strop.kernels import attention as attention
     from strop.patching import observed as observed
     from strop.patching import sharpened as sharpened
@@ -43,7 +43,7 @@ _HOMES = {
     "attention": "strop.kernels",
     "calibrate": "strop.calibration",
     "evaluate": "strop.evaluation",
-    "export": "strop.export",
+    "export": "strop.exporting",
     "horizon": "strop.sharpness",
     "observed": "strop.patching",
     "probe": "strop.probing",

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from strop.cli import options, output
-from strop.export.verb import PLANNERS, export, planned
+from strop.exporting.verb import PLANNERS, export, planned
 
 
 @click.command(

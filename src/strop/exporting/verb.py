@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from torch import nn
 
     from strop.calibration.edge import Edge
-    from strop.export.gguf_file import GGUFFile
-    from strop.export.plan import Plan
+    from strop.exporting.gguf_file import GGUFFile
+    from strop.exporting.plan import Plan
     from strop.pretrained.load import Opened, Pretrained
 
 To = Literal["gguf", "transformers", "peft", "lora", "gguf-lora", "vllm"]
@@ -93,22 +93,22 @@ def planned(
     for name, value in (("gguf", gguf), ("max_rank", max_rank), ("dtype", dtype)):
         known = USES[name]
         require(value is None or to in known, f"{name} must come with to={' or '.join(known)}", f"to={to}")
-    from strop.export.job import Job
-    from strop.export.new_files import refuse_existing
+    from strop.exporting.job import Job
+    from strop.exporting.new_files import refuse_existing
 
     refuse_existing(Path(out))
     wanted = _read_edge(edge, to, at_length)
     with _open_gguf(model, gguf, Path(out)) if "gguf" in to else nullcontext() as file:
         job = Job(_open(model, tokenizer, progress), wanted, Path(out), file, max_rank, dtype)
         module, planner = PLANNERS[to]
-        plan: Plan = getattr(importlib.import_module(f"strop.export.{module}"), planner)(job)
+        plan: Plan = getattr(importlib.import_module(f"strop.exporting.{module}"), planner)(job)
         fixed = () if at_length is None else (f"β at other lengths: it is fixed at that of {at_length} keys",)
         yield replace(plan, lost=(*fixed, *plan.lost))
 
 
 def _read_edge(edge: Edge | str | Path, to: str, at_length: int | None) -> Edge:
     from strop.calibration.edge import Edge
-    from strop.export.at_length import fix_length
+    from strop.exporting.at_length import fix_length
 
     found = edge if isinstance(edge, Edge) else Edge.from_pretrained(edge)
     if at_length is not None:
@@ -133,7 +133,7 @@ def _open(model: nn.Module | str | Pretrained, tokenizer: Any, progress: bool | 
 @contextmanager
 def _open_gguf(model: nn.Module | str | Pretrained, gguf: str | Path | None, out: Path) -> Iterator[GGUFFile]:
     """The GGUF file to sharpen; parts are joined beside `out` for the length of the block."""
-    from strop.export.gguf_file import GGUFFile
+    from strop.exporting.gguf_file import GGUFFile
     from strop.pretrained.convert import join_parts
     from strop.pretrained.load import Pretrained
     from strop.pretrained.sources import find_gguf

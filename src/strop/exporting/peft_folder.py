@@ -9,9 +9,9 @@ from torch import Tensor
 
 from strop._checks import require
 from strop.errors import BakeError
-from strop.export.adapter_folder import scale_norms, write_adapter
-from strop.export.job import Job
-from strop.export.plan import Plan
+from strop.exporting.adapter_folder import scale_norms, write_adapter
+from strop.exporting.job import Job
+from strop.exporting.plan import Plan
 from strop.patching.layout import Projection
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from export import jobs
-from strop.export.lora import find_changes
-from strop.export.lora_folder import plan_lora
+from exporting import jobs
+from strop.exporting.lora import find_changes
+from strop.exporting.lora_folder import plan_lora
 from strop.patching.identity import heads_of
 
 

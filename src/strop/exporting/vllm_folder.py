@@ -7,10 +7,10 @@ from pathlib import Path
 from strop._checks import require
 from strop.calibration.edge import FILE
 from strop.errors import BakeError
-from strop.export.job import Job
-from strop.export.new_files import new_folder
-from strop.export.plan import Plan
-from strop.export.transformers_folder import save_model
+from strop.exporting.job import Job
+from strop.exporting.new_files import new_folder
+from strop.exporting.plan import Plan
+from strop.exporting.transformers_folder import save_model
 
 
 def plan_vllm(job: Job) -> Plan:

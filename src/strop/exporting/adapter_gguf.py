@@ -8,12 +8,12 @@ from pathlib import Path
 import gguf
 import torch
 
-from strop.export.gguf_layers import find_layers
-from strop.export.job import Job
-from strop.export.lora import Change, Changes, find_changes
-from strop.export.lora_folder import tell_dropped
-from strop.export.new_files import new_file
-from strop.export.plan import Plan, describe_edge
+from strop.exporting.gguf_layers import find_layers
+from strop.exporting.job import Job
+from strop.exporting.lora import Change, Changes, find_changes
+from strop.exporting.lora_folder import tell_dropped
+from strop.exporting.new_files import new_file
+from strop.exporting.plan import Plan, describe_edge
 
 
 def plan_gguf_lora(job: Job) -> Plan:

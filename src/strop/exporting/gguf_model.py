@@ -12,12 +12,12 @@ from torch import Tensor
 from strop._checks import require
 from strop.calibration.place import Placement
 from strop.errors import EdgeError
-from strop.export.gguf_blocks import FLOATS, Array, Stored, read_numbers, scale_numbers, store_numbers
-from strop.export.gguf_file import GGUFFile
-from strop.export.gguf_layers import Layer, find_layers
-from strop.export.job import Job
-from strop.export.new_files import new_file
-from strop.export.plan import Plan, describe_edge
+from strop.exporting.gguf_blocks import FLOATS, Array, Stored, read_numbers, scale_numbers, store_numbers
+from strop.exporting.gguf_file import GGUFFile
+from strop.exporting.gguf_layers import Layer, find_layers
+from strop.exporting.job import Job
+from strop.exporting.new_files import new_file
+from strop.exporting.plan import Plan, describe_edge
 
 
 def plan_gguf(job: Job) -> Plan:

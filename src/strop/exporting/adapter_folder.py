@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from strop.export.job import Job
-from strop.export.new_files import new_folder
-from strop.export.plan import describe_edge
-from strop.export.transformers_folder import NOTE
+from strop.exporting.job import Job
+from strop.exporting.new_files import new_folder
+from strop.exporting.plan import describe_edge
+from strop.exporting.transformers_folder import NOTE
 from strop.patching.layout import is_transposed, offset_of
 
 

@@ -9,10 +9,10 @@ import gguf
 import numpy as np
 import pytest
 
-from export import gguf_files, jobs
+from exporting import gguf_files, jobs
 from strop.errors import DamagedFileError, RecordsError
-from strop.export.gguf_blocks import Kind, Stored
-from strop.export.gguf_file import GGUFFile
+from strop.exporting.gguf_blocks import Kind, Stored
+from strop.exporting.gguf_file import GGUFFile
 
 
 @pytest.fixture(scope="module")

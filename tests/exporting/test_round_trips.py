@@ -12,12 +12,12 @@ import torch
 import transformers
 from torch import nn
 
-from export import jobs
+from exporting import jobs
 from strop.calibration.bake import apply_placement, baked
 from strop.errors import BakeError
-from strop.export.lora_folder import plan_lora
-from strop.export.peft_folder import plan_peft
-from strop.export.transformers_folder import plan_folder
+from strop.exporting.lora_folder import plan_lora
+from strop.exporting.peft_folder import plan_peft
+from strop.exporting.transformers_folder import plan_folder
 
 ONE_BETA = ["qwen3", "gemma3"]
 FAMILIES = [

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from export import gguf_files, jobs
+from exporting import gguf_files, jobs
 from strop.calibration.bake import apply_placement
 from strop.errors import EdgeError
-from strop.export.adapter_gguf import plan_gguf_lora
-from strop.export.gguf_blocks import Kind
-from strop.export.gguf_file import GGUFFile
-from strop.export.gguf_model import plan_gguf
+from strop.exporting.adapter_gguf import plan_gguf_lora
+from strop.exporting.gguf_blocks import Kind
+from strop.exporting.gguf_file import GGUFFile
+from strop.exporting.gguf_model import plan_gguf
 
 WIDE = {"hidden_size": 64, "head_dim": 32, "num_attention_heads": 2, "num_key_value_heads": 1}
 

@@ -14,8 +14,8 @@ new_files.py             whole or not there at all, and never over something els
 
 from __future__ import annotations
 
-from strop.export.plan import Plan
-from strop.export.verb import export
+from strop.exporting.plan import Plan
+from strop.exporting.verb import export
 
 __all__ = ["Plan", "export"]
 

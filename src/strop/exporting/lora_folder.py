@@ -7,10 +7,10 @@ from itertools import groupby
 from torch import Tensor
 from torch.nn import functional
 
-from strop.export.adapter_folder import scale_norms, write_adapter
-from strop.export.job import Job
-from strop.export.lora import Change, Changes, find_changes
-from strop.export.plan import Plan
+from strop.exporting.adapter_folder import scale_norms, write_adapter
+from strop.exporting.job import Job
+from strop.exporting.lora import Change, Changes, find_changes
+from strop.exporting.plan import Plan
 
 VLLM_RANK = 512
 """The largest rank that vLLM serves."""

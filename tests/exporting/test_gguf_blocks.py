@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from strop.errors import BakeError
-from strop.export.gguf_blocks import FLOATS, HALVES, Array, Kind, read_numbers, scale_numbers, store_numbers
+from strop.exporting.gguf_blocks import FLOATS, HALVES, Array, Kind, read_numbers, scale_numbers, store_numbers
 
 ROWS, COLUMNS = 6, 512
 

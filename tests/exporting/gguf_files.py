@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from strop.export.gguf_blocks import Array, Kind, read_numbers
+from strop.exporting.gguf_blocks import Array, Kind, read_numbers
 
 ARCHITECTURES = {
     "llama": gguf.MODEL_ARCH.LLAMA,

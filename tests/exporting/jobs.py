@@ -14,7 +14,7 @@ from strop.calibration import Edge
 from strop.calibration.fold import Fold
 from strop.calibration.forms import FORMS
 from strop.calibration.place import place_folds
-from strop.export.job import Job
+from strop.exporting.job import Job
 from strop.patching.identity import heads_of
 from strop.patching.layout import find_layout
 from strop.pretrained.load import Opened

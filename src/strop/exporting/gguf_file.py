@@ -14,7 +14,7 @@ import gguf
 
 from strop._checks import require
 from strop.errors import DamagedFileError, RecordsError
-from strop.export.gguf_blocks import Stored
+from strop.exporting.gguf_blocks import Stored
 from strop.records.errors import explain_failures
 
 NEWEST = 3

@@ -17,8 +17,8 @@ import torch
 from strop._checks import require
 from strop.calibration.place import Placement
 from strop.errors import EdgeError
-from strop.export.gguf_blocks import Array, read_numbers
-from strop.export.gguf_file import GGUFFile
+from strop.exporting.gguf_blocks import Array, read_numbers
+from strop.exporting.gguf_file import GGUFFile
 from strop.patching.layout import is_transposed, offset_of
 
 QUERIES = ("attn_q", "attn_q_b", "attn_qkv")

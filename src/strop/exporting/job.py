@@ -14,7 +14,7 @@ from strop.calibration.place import Placement, place_edge
 
 if TYPE_CHECKING:
     from strop.calibration.edge import Edge
-    from strop.export.gguf_file import GGUFFile
+    from strop.exporting.gguf_file import GGUFFile
     from strop.pretrained.load import Opened
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from strop.calibration.place import Placement
-from strop.export.job import Job
+from strop.exporting.job import Job
 from strop.patching.layout import Projection, is_transposed
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from strop.calibration.bake import baked
-from strop.export.job import Job
-from strop.export.new_files import new_folder
-from strop.export.plan import Plan, describe_edge
+from strop.exporting.job import Job
+from strop.exporting.new_files import new_folder
+from strop.exporting.plan import Plan, describe_edge
 from strop.patching.identity import dtype_of
 
 if TYPE_CHECKING:

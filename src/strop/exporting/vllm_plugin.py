@@ -2,9 +2,9 @@
 hand, so this is tested against a stand-in of the function that it wraps.
 
 vLLM's transformers backend (`vllm serve FOLDER --model-impl transformers`) registers its attention under the name
-"vllm". vLLM calls `sharpen_vllm` when it starts (entry point vllm.general_plugins); from then on every attention module of
-a model whose folder or hub repository holds edge.safetensors has its query multiplied by β(head, keys up to here), and
-its output by the head's scale. Models without such a file run as before. `strop export --to vllm` writes such a folder.
+"vllm". vLLM calls `sharpen_vllm` when it starts (entry point vllm.general_plugins). From then on, in a model whose
+folder or hub repository holds edge.safetensors, queries are multiplied by β(head, keys up to here) and outputs by their
+scales. Models without such a file run as before. `strop export --to vllm` writes such a folder.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ def _find(place: str) -> Edge | None:
 
 def _betas(rule: Form, positions: Tensor, window: int | None) -> Tensor:
     """β of every head and position, [heads, n, 1]."""
-    keys = (positions.reshape(1, -1) + 1).clamp(max=window)
+    keys = positions.reshape(1, -1) + 1
+    keys = keys if window is None else keys.clamp(max=window)
     nothing = keys * 0.0
     return rule.to(keys.device).inverse_temperature(RowStats(keys, nothing, nothing, nothing, nothing))[..., None]
