@@ -8,7 +8,7 @@ READY := .venv/.ready
 MODELS := .venv/.models
 NATIVE := src/strop/kernels/native
 
-.PHONY: demo test check bench bench-native bench-probe nightly sanitize notebook figure docs format clean
+.PHONY: demo test check bench bench-native bench-probe bench-export nightly sanitize notebook figure docs format clean
 
 demo: $(READY) $(MODELS)
 	$(BIN)/strop demo
@@ -32,6 +32,9 @@ bench-native: $(READY) # writes benchmarks/results/native.json and the table in 
 bench-probe: $(READY) $(MODELS)
 	$(BIN)/python benchmarks/probe.py time
 	$(BIN)/python benchmarks/probe.py memory
+
+bench-export: $(READY) $(MODELS) # writes benchmarks/results/export.jsonl and the table in docs/export.md; goes on if interrupted
+	$(BIN)/python benchmarks/export.py
 
 nightly: $(READY) # 10,000 random cases a property
 	STROP_HYPOTHESIS=nightly $(BIN)/pytest tests/kernels/test_native.py

@@ -10,6 +10,7 @@ descent.py         the descent: budget, validation, early stopping; optimiser.py
 numbers.py         the numbers that are moved, and an unfinished calibration on disk
 interventions.py   how they act on the model while it learns
 hold.py            an edge from statistics alone
+fold.py            what an edge does to weights, whatever its form; place.py: where that is in a model
 bake.py            an edge folded into the weights, where that is possible
 """
 
