@@ -11,7 +11,7 @@ import torch
 
 from exporting import gguf_files, jobs
 from strop.calibration.bake import apply_placement
-from strop.errors import EdgeError
+from strop.errors import BakeError, EdgeError
 from strop.exporting.adapter_gguf import plan_gguf_lora
 from strop.exporting.gguf_blocks import Kind
 from strop.exporting.gguf_file import GGUFFile
@@ -94,14 +94,12 @@ def _of(model: torch.nn.Module, layers: int, folder: Path) -> Path:
     return gguf_files.write(folder / "smaller.gguf", smaller)
 
 
-@pytest.mark.parametrize("family", ["llama", "qwen2", "gpt2"])
-def test_a_gguf_adapter_is_the_difference_of_weights(family: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("family", "query"), [("llama", True), ("qwen2", False), ("gpt2", False), ("qwen3", False)])
+def test_a_gguf_adapter_is_the_difference_of_weights(family: str, query: bool, tmp_path: Path) -> None:
     model = jobs.model(family)
     file = GGUFFile(gguf_files.write(tmp_path / "plain.gguf", model))
-    job = jobs.job(model, jobs.folds(model), tmp_path, file=file)
-    plan = plan_gguf_lora(job)
-    plan.put(tmp_path / "adapter.gguf")
-    assert ("bias" in "".join(plan.lost)) == (family != "llama")
+    job = jobs.job(model, jobs.folds(model, query=query), tmp_path, file=file)
+    plan_gguf_lora(job).put(tmp_path / "adapter.gguf")
     plan_gguf(job).put(tmp_path / "sharp.gguf")
     sharp = {tensor.name: tensor.data for tensor in gguf.GGUFReader(tmp_path / "sharp.gguf").tensors}
     adapter = gguf.GGUFReader(tmp_path / "adapter.gguf")
@@ -110,3 +108,11 @@ def test_a_gguf_adapter_is_the_difference_of_weights(family: str, tmp_path: Path
     for name in {name.rpartition(".lora_")[0] for name in parts}:
         change = parts[f"{name}.lora_b"] @ parts[f"{name}.lora_a"]
         np.testing.assert_allclose(file.tensors[name].data + change, sharp[name], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("family", "what"), [("qwen2", "biases"), ("qwen3", "norms")])
+def test_a_gguf_adapter_refuses_what_it_cannot_hold(family: str, what: str, tmp_path: Path) -> None:
+    model = jobs.model(family)
+    file = GGUFFile(gguf_files.write(tmp_path / "plain.gguf", model))
+    with pytest.raises(BakeError, match=rf"for a GGUF adapter, got {what} of the query\. Use --to gguf"):
+        plan_gguf_lora(jobs.job(model, jobs.folds(model), tmp_path, file=file))

@@ -14,6 +14,7 @@ import strop
 from strop.calibration import Edge
 from strop.tasks.answers import Encoded, Reader, answer_questions
 from strop.tasks.catalogue import draw_passages
+from strop.tasks.prose import cut_windows, read_prose
 
 pytest.importorskip("xllamacpp")
 from llama_cpp import LlamaCpp  # of benchmarks/
@@ -42,9 +43,7 @@ def smollm2() -> Smollm2:
     model, tokeniser = load_model("smollm2")
     reader = Reader(tokeniser)
     [passage] = draw_passages("recall", "test", 1, (16,), ("code",), 1, 8)
-    prose = torch.tensor(
-        reader.tokens("It was the best of times, it was the worst of times, it was the age of wisdom.")
-    )
+    prose = cut_windows(reader, read_prose("test"), 64, 1)[0]
     return Smollm2(model, find_gguf("smollm2")[0], reader.encode(passage), prose)
 
 
@@ -63,7 +62,7 @@ def test_a_sharpened_file_answers_as_the_patched_model_does(smollm2: Smollm2, tm
     assert abs(untouched - plain) <= 1  # of 8
     assert abs(sharpened - patched) <= 1
     assert sharpened >= untouched + 3
-    assert math.exp(after.score(prose)) == pytest.approx(math.exp(-float(scores.mean())), rel=0.02)
+    assert math.exp(after.score(prose)) == pytest.approx(math.exp(-float(scores.mean())), rel=0.04)
 
 
 def test_a_gguf_adapter_does_what_the_sharpened_file_does(smollm2: Smollm2, tmp_path: Path) -> None:

@@ -89,6 +89,16 @@ def test_what_is_saved_is_an_ordinary_folder(tmp_path: Path) -> None:
     assert told["strop.edge.digest"] == made.digest
 
 
+@pytest.mark.parametrize("plan", [plan_peft, plan_lora])
+def test_norms_alone_make_an_adapter_too(plan: Any, tmp_path: Path) -> None:
+    model = jobs.model("qwen3")
+    made = jobs.edge(model, outputs=False, same=True)
+    with made.put_on(model):
+        wanted = jobs.logits(model)
+    plan(jobs.job(model, made, tmp_path)).put(tmp_path / "adapter")
+    jobs.assert_same(jobs.logits(adapted(model, tmp_path / "adapter", True)), wanted)
+
+
 def test_output_scales_alone_bake_under_a_soft_cap(tmp_path: Path) -> None:
     model = jobs.model("gemma2")
     with pytest.raises(BakeError, match="must be linear in the query for baking, got a soft cap"):

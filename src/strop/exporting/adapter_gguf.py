@@ -8,6 +8,8 @@ from pathlib import Path
 import gguf
 import torch
 
+from strop._checks import require
+from strop.errors import BakeError
 from strop.exporting.gguf_layers import find_layers
 from strop.exporting.job import Job
 from strop.exporting.lora import Change, Changes, find_changes
@@ -20,18 +22,17 @@ def plan_gguf_lora(job: Job) -> Plan:
     """Return the plan of a GGUF adapter."""
     changes = find_changes(job)
     found = _rename(job, changes)
-    lost = tell_dropped(changes)
-    if any(change.bias is not None for change in changes.queries.values()):
-        lost.append("the query's bias: a GGUF adapter has none, so those heads' biases keep their size")
-    if any(place.norm is not None for place in job.places.values()):
-        lost.append("the query norm: a GGUF adapter has none; use --to gguf")
+    biased = any(change.bias is not None for change in changes.queries.values())
+    normed = any(place.norm is not None for place in job.places.values())
+    rule, actual = "the edge must change matrices alone for a GGUF adapter", "norms" if normed else "biases"
+    require(not biased and not normed, rule, f"{actual} of the query", "Use --to gguf, which holds them", BakeError)
     exact = (f"{len(found)} tensors, by rank {changes.rank}; float32",)
 
     def put(path: Path) -> None:
         with new_file(path) as temporary:
             _write(temporary, job.gguf.architecture, found, describe_edge(job.edge))
 
-    return Plan("gguf-lora", job.out, exact, (), tuple(lost), put)
+    return Plan("gguf-lora", job.out, exact, (), tuple(tell_dropped(changes)), put)
 
 
 def _rename(job: Job, changes: Changes) -> dict[str, Change]:

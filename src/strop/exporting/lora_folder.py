@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -19,7 +20,7 @@ VLLM_RANK = 512
 def plan_lora(job: Job) -> Plan:
     """Return the plan of a LoRA adapter."""
     changes, norms = find_changes(job), scale_norms(job)
-    layers, rank = changes.queries | changes.outputs, max(changes.rank, 1)
+    layers, rank = changes.queries | changes.outputs or _change_nothing(job), max(changes.rank, 1)
     biased = any(change.bias is not None for change in layers.values())
     bias = "lora_only" if biased else "none"
     config = {"peft_type": "LORA", "r": rank, "lora_alpha": rank, "bias": bias, "target_modules": sorted(layers)}
@@ -44,6 +45,12 @@ def tell_dropped(changes: Changes) -> list[str]:
 def _tell_vllm(rank: int, biased: bool, normed: bool) -> list[str]:
     reasons = [f"ranks over {VLLM_RANK}"] * (rank > VLLM_RANK) + ["biases"] * biased + ["norms"] * normed
     return [f"in vLLM: it takes no adapter with {' or '.join(reasons)}; PEFT does"] if reasons else []
+
+
+def _change_nothing(job: Job) -> dict[str, Change]:
+    """A change by zero: PEFT wants a layer to adapt even where norms alone are changed."""
+    first = next(iter(job.places.values())).output
+    return {job.layers[first]: Change(torch.zeros(first.weight.shape[0], 0), torch.zeros(0, first.weight.shape[1]))}
 
 
 def _tensors(job: Job, name: str, change: Change, rank: int) -> dict[str, Tensor]:
