@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from strop.exporting.gguf_blocks import Array, Kind, read_numbers
+from strop.exporting.gguf_blocks import read_numbers
+from strop.pretrained.gguf_head import Array, Kind
 
 ARCHITECTURES = {
     "llama": gguf.MODEL_ARCH.LLAMA,

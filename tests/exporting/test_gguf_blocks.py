@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from strop.errors import BakeError
-from strop.exporting.gguf_blocks import FLOATS, HALVES, Array, Kind, read_numbers, scale_numbers, store_numbers
+from strop.exporting.gguf_blocks import FLOATS, HALVES, read_numbers, scale_numbers, store_numbers
+from strop.pretrained.gguf_head import Array, Kind
 
 ROWS, COLUMNS = 6, 512
 

@@ -11,8 +11,9 @@ import pytest
 
 from exporting import gguf_files, jobs
 from strop.errors import DamagedFileError, RecordsError
-from strop.exporting.gguf_blocks import Kind, Stored
+from strop.exporting.gguf_blocks import Stored
 from strop.exporting.gguf_file import GGUFFile
+from strop.pretrained.gguf_head import Kind
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +90,10 @@ def test_a_part_of_a_split_file_is_refused_with_the_remedy(tmp_path: Path) -> No
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(RecordsError, match="must exist, got nothing there"):
         GGUFFile(tmp_path / "nowhere.gguf")
+
+
+def test_a_name_that_stands_twice_is_told(plain: Path, tmp_path: Path) -> None:
+    twice = plain.read_bytes().replace(b"blk.1.attn_q.weight", b"blk.0.attn_q.weight")
+    (tmp_path / "twice.gguf").write_bytes(twice)
+    with pytest.raises(DamagedFileError, match="must name every key and tensor once"):
+        GGUFFile(tmp_path / "twice.gguf")

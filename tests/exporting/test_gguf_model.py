@@ -13,9 +13,9 @@ from exporting import gguf_files, jobs
 from strop.calibration.bake import apply_placement
 from strop.errors import BakeError, EdgeError
 from strop.exporting.adapter_gguf import plan_gguf_lora
-from strop.exporting.gguf_blocks import Kind
 from strop.exporting.gguf_file import GGUFFile
 from strop.exporting.gguf_model import plan_gguf
+from strop.pretrained.gguf_head import Kind
 
 WIDE = {"hidden_size": 64, "head_dim": 32, "num_attention_heads": 2, "num_key_value_heads": 1}
 
@@ -48,7 +48,7 @@ def test_a_quantised_file_keeps_its_formats_and_gives_the_patched_models_logits(
     plan = plan_gguf(jobs.job(model, made, tmp_path, file=before))
     plan.put(tmp_path / "sharp.gguf")
     after = gguf.GGUFReader(tmp_path / "sharp.gguf")
-    assert [t.tensor_type for t in after.tensors] == [t.tensor_type for t in before.reader.tensors]
+    assert [t.tensor_type for t in after.tensors] == [t.kind for t in before.tensors.values()]
     assert len(plan.rounded) == 2
     assert "as before" in plan.rounded[0]
     found = jobs.logits(gguf_files.read_into(tmp_path / "sharp.gguf", model))

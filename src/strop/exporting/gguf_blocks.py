@@ -10,16 +10,14 @@ multiple of 32.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import gguf
 import numpy as np
 
 from strop._checks import require
 from strop.errors import BakeError
-
-Array = np.ndarray[Any, Any]
-Kind = gguf.GGMLQuantizationType
+from strop.pretrained.gguf_head import Array, Kind
 
 HALVES: dict[Kind, tuple[int, ...]] = {
     Kind.Q4_0: (0,),

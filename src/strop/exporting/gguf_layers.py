@@ -17,9 +17,10 @@ import torch
 from strop._checks import require
 from strop.calibration.place import Placement
 from strop.errors import EdgeError
-from strop.exporting.gguf_blocks import Array, read_numbers
+from strop.exporting.gguf_blocks import read_numbers
 from strop.exporting.gguf_file import GGUFFile
 from strop.patching.layout import is_transposed, offset_of
+from strop.pretrained.gguf_head import Array
 
 QUERIES = ("attn_q", "attn_q_b", "attn_qkv")
 LIKENESS = 0.35
@@ -88,7 +89,7 @@ def _share(part: Array, whole: Array) -> float:
 
 def _numbers(file: GGUFFile, name: str) -> Array:
     tensor = file.tensors[name]
-    return read_numbers(tensor.data, tensor.tensor_type)
+    return read_numbers(tensor.data, tensor.kind)
 
 
 def _norm_numbers(file: GGUFFile, name: str, rule: str) -> Array:

@@ -12,12 +12,13 @@ from torch import Tensor
 from strop._checks import require
 from strop.calibration.place import Placement
 from strop.errors import EdgeError
-from strop.exporting.gguf_blocks import FLOATS, Array, Stored, read_numbers, scale_numbers, store_numbers
+from strop.exporting.gguf_blocks import FLOATS, Stored, read_numbers, scale_numbers, store_numbers
 from strop.exporting.gguf_file import GGUFFile
 from strop.exporting.gguf_layers import Layer, find_layers
 from strop.exporting.job import Job
 from strop.exporting.new_files import new_file
 from strop.exporting.plan import Plan, describe_edge
+from strop.pretrained.gguf_head import Array
 
 
 def plan_gguf(job: Job) -> Plan:
@@ -56,17 +57,17 @@ def _change(file: GGUFFile, layer: Layer, place: Placement) -> Iterator[tuple[st
 
 def _scaled(file: GGUFFile, name: str, rows: Array | None = None, columns: Array | None = None) -> Stored:
     tensor = file.tensors[name]
-    return scale_numbers(tensor.data, tensor.tensor_type, rows, columns)
+    return scale_numbers(tensor.data, tensor.kind, rows, columns)
 
 
 def _edited(file: GGUFFile, layer: Layer, place: Placement, edit: tuple[Tensor, Tensor]) -> Stored:
     """The query's tensor with a low-rank edit: new numbers, so stored anew."""
     tensor = file.tensors[layer.query]
-    numbers = read_numbers(tensor.data, tensor.tensor_type).astype(np.float64)
+    numbers = read_numbers(tensor.data, tensor.kind).astype(np.float64)
     numbers[: len(layer.order)] += _numpy(edit[0] @ edit[1])[layer.order]
     if place.rows is not None:
         numbers *= _pad(place.rows, layer.order, file, layer.query)[:, None]
-    return store_numbers(numbers, tensor.tensor_type if tensor.tensor_type in FLOATS else None)
+    return store_numbers(numbers, tensor.kind if tensor.kind in FLOATS else None)
 
 
 def _pad(factors: Tensor, order: Array, file: GGUFFile, name: str) -> Array:
@@ -86,7 +87,7 @@ def _tell(file: GGUFFile, changed: Mapping[str, Stored]) -> tuple[tuple[str, ...
     groups: dict[tuple[str, str, str], list[Stored]] = defaultdict(list)
     for name, one in changed.items():
         part = name.split(".", 2)[2]
-        groups[part, file.tensors[name].tensor_type.name, one.kind.name].append(one)
+        groups[part, file.tensors[name].kind.name, one.kind.name].append(one)
     exact, rounded = [], []
     for (part, before, after), found in groups.items():
         worst = max(one.rounding for one in found)

@@ -111,12 +111,11 @@ def join_parts(parts: Sequence[Path], target: Path) -> Path:
 
 def wants_bos(file: Path) -> bool:
     """Return whether a GGUF file's model wants every text to begin with its first token, as llama.cpp reads it."""
-    from gguf import GGUFReader
+    from strop.pretrained.gguf_head import read_head
 
-    fields = GGUFReader(file).fields
-    said = fields.get("tokenizer.ggml.add_bos_token")
-    kind = fields.get("tokenizer.ggml.model")
-    return bool(said.contents()) if said is not None else kind is not None and kind.contents() == "llama"
+    keys = read_head(file).keys
+    said = keys.get("tokenizer.ggml.add_bos_token")
+    return bool(said) if said is not None else keys.get("tokenizer.ggml.model") == "llama"
 
 
 def _write_manifest(folder: Path, origin: str) -> None:
