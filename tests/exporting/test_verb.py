@@ -28,7 +28,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("to", PLANNERS)
 def test_every_kind_is_written_and_never_twice(to: str, plain: Path, tmp_path: Path) -> None:
-    model, out = jobs.model("llama"), tmp_path / "new"
+    model, out = jobs.model("llama").requires_grad_(True), tmp_path / "new"
     more = {"gguf": plain} if "gguf" in to else {}
     plan = strop.export(model, jobs.edge(model), to=to, out=out, tokenizer=tiny.tokeniser(), **more)
     assert out.exists()

@@ -30,7 +30,7 @@ def write_adapter(
         "fan_in_fan_out": any(is_transposed(module) for module in job.model.modules()),
         "modules_to_save": sorted({name.rpartition(".")[0] for name in norms}) or None,
     }
-    whole = {f"base_model.model.{name}": value.contiguous().float() for name, value in {**tensors, **norms}.items()}
+    whole = {f"base_model.model.{name}": value.detach().contiguous().float() for name, value in {**tensors, **norms}.items()}
     with new_folder(path) as folder:
         (folder / "adapter_config.json").write_text(json.dumps(common | dict(config), indent=1))
         save_file(whole, folder / "adapter_model.safetensors")

@@ -59,7 +59,7 @@ def find_layer(file: GGUFFile, name: str, place: Placement) -> Layer:
 def _match_rows(found: Array, place: Placement, rule: str) -> tuple[Array, float]:
     """The order of rows by which the file's are most like the model's, and how far they are apart."""
     heads = place.layout.heads
-    own = place.query.weight(heads).flatten(0, 1).float().numpy()
+    own = place.query.weight(heads).detach().flatten(0, 1).float().numpy()
     size = len(own) // heads
     orders = [np.arange(size)] + ([np.arange(size).reshape(2, -1).T.flatten()] if size % 2 == 0 else [])
     whole = [(np.arange(heads)[:, None] * size + order).flatten() for order in orders]
