@@ -30,10 +30,12 @@ def write_adapter(
         "fan_in_fan_out": any(is_transposed(module) for module in job.model.modules()),
         "modules_to_save": sorted({name.rpartition(".")[0] for name in norms}) or None,
     }
-    whole = {f"base_model.model.{name}": value.detach().contiguous().float() for name, value in {**tensors, **norms}.items()}
+    parts = {name: value.detach().contiguous().float() for name, value in {**tensors, **norms}.items()}
     with new_folder(path) as folder:
         (folder / "adapter_config.json").write_text(json.dumps(common | dict(config), indent=1))
-        save_file(whole, folder / "adapter_model.safetensors")
+        save_file(
+            {f"base_model.model.{name}": value for name, value in parts.items()}, folder / "adapter_model.safetensors"
+        )
         (folder / NOTE).write_text(json.dumps(describe_edge(job.edge), indent=1))
 
 
