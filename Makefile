@@ -8,8 +8,8 @@ READY := .venv/.ready
 MODELS := .venv/.models
 NATIVE := src/strop/kernels/native
 
-.PHONY: demo test check bench bench-gpu bench-native bench-probe compile-gpu families nightly sanitize notebook figure docs \
-  format clean
+.PHONY: demo test check bench bench-export bench-gpu bench-native bench-probe compile-gpu families nightly sanitize \
+  notebook figure docs format clean
 
 demo: $(READY) $(MODELS)
 	$(BIN)/strop demo
@@ -39,6 +39,9 @@ compile-gpu: $(READY) # the Triton kernels for four cards, none of which need be
 bench-probe: $(READY) $(MODELS)
 	$(BIN)/python benchmarks/probe.py time
 	$(BIN)/python benchmarks/probe.py memory
+
+bench-export: $(READY) $(MODELS) # writes benchmarks/results/export.jsonl and the table in docs/export.md; goes on if interrupted
+	$(BIN)/python benchmarks/export.py
 
 families: $(READY) # every transformers family, tiny, under strop: docs/families.md; goes on where it was stopped
 	PYTHONPATH=tools $(BIN)/python -m sweep

@@ -49,6 +49,19 @@ FUSED = {
 }
 """More families that keep query, key and value in one layer, as GPT-2 and GPT-NeoX do, each in its own way."""
 
+MORE = {
+    "qwen2": ("Qwen2ForCausalLM", GROUPED),
+    "starcoder2": ("Starcoder2ForCausalLM", GROUPED),
+    "olmo2": ("Olmo2ForCausalLM", GROUPED),
+    "cohere": ("CohereForCausalLM", GROUPED | {"use_qk_norm": True}),
+    "deepseek_v3": ("DeepseekV3ForCausalLM", COMMON | {
+        "q_lora_rank": 12, "kv_lora_rank": 8, "qk_nope_head_dim": 4, "qk_rope_head_dim": 4, "v_head_dim": 6,
+        "num_key_value_heads": 4, "first_k_dense_replace": 2, "n_routed_experts": 2, "num_experts_per_tok": 1,
+        "n_group": 1, "topk_group": 1, "moe_intermediate_size": 16,
+    }),
+}  # fmt: skip
+"""Biases, norms over all heads and per head, and queries through a narrow layer (MLA)."""
+
 DECODERS = ["llama", "qwen3", "gemma2", "gemma3", "gpt2", "gpt_neox", "gpt_oss"]
 WITHOUT_SDPA = {"gemma2", "gpt_oss"}
 
@@ -61,7 +74,7 @@ def model(family: str) -> nn.Module:
 
 def fresh(family: str, seed: int = 0, **changes: object) -> nn.Module:
     """A model of one's own, with the same weights for the same seed."""
-    name, settings = (FAMILIES | FUSED)[family]
+    name, settings = (FAMILIES | FUSED | MORE)[family]
     kind = getattr(transformers, name)
     made = kind(kind.config_class(**(settings | changes))).eval()
     generator = torch.Generator().manual_seed(seed)

@@ -6,6 +6,7 @@
     strop.evaluate(model, tokenizer, edge=edge)         is the model better with it, and at what cost?
     strop.coverage(model)                               which attention of the model is reached, and which is not
     with strop.sharpened(model, edge): …                use it
+    strop.export(model, edge, to="gguf", out=…)         take it to llama.cpp, transformers, PEFT or vLLM
     with strop.observed(model) as seen: …               numbers of every head from whatever runs in the block
 
 Names load when they are first used, so that `import strop` costs nothing and the command line answers at once. After
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from strop.edges import Edge as Edge
     from strop.errors import StropError as StropError
     from strop.evaluation import evaluate as evaluate
+    from strop.exporting import export as export
     from strop.kernels import attention as attention
     from strop.patching import coverage as coverage
     from strop.patching import observed as observed
@@ -44,6 +46,7 @@ _HOMES = {
     "calibrate": "strop.calibration",
     "coverage": "strop.patching",
     "evaluate": "strop.evaluation",
+    "export": "strop.exporting",
     "horizon": "strop.sharpness",
     "observed": "strop.patching",
     "probe": "strop.probing",

@@ -129,3 +129,49 @@ def test_a_folder_is_found(tmp_path: Path) -> None:
 def test_finding_a_model_loads_no_torch() -> None:
     code = "import sys, strop.pretrained.sources; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def write_gguf(path: Path, **said: object) -> Path:
+    """A GGUF file of no tensor but one, with what it says of its tokeniser."""
+    import gguf
+    import numpy as np
+
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_tokenizer_model(str(said.get("model", "gpt2")))
+    if "bos" in said:
+        writer.add_add_bos_token(bool(said["bos"]))
+    writer.add_tensor("one", np.ones(32, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def test_a_gguf_file_of_ones_own_is_converted_once_for_its_content(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = pretend_conversion(monkeypatch)
+    file = write_gguf(tmp_path / "mine.gguf", bos=True)
+    first, second = find_model(str(file)), find_model(str(file))
+    assert first == second
+    assert (first.name, first.bos) == ("mine", True)
+    assert first.place.startswith(str(cache / "mine-"))
+    assert calls == [[file]]
+    write_gguf(file, bos=False)
+    assert find_model(str(file)).place != first.place
+    assert find_model(str(file)).bos is False
+    assert sources.find_gguf(str(file)) == [file]
+    with pytest.raises(SourceError, match=r"must be an existing GGUF file, got .*nowhere.gguf"):
+        find_model(str(tmp_path / "nowhere.gguf"))
+
+
+@pytest.mark.parametrize(("model", "wanted"), [("llama", True), ("gpt2", False)])
+def test_a_file_that_does_not_say_begins_texts_as_llama_cpp_does(tmp_path: Path, model: str, wanted: bool) -> None:
+    assert convert.wants_bos(write_gguf(tmp_path / "mine.gguf", model=model)) is wanted
+
+
+def test_the_file_that_a_packaged_model_came_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = install(tmp_path / "site", monkeypatch)
+    assert sources.find_gguf("fake") == [data]
+    assert sources.find_gguf("owner/name") == sources.find_gguf("minilm") == []

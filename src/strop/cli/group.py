@@ -26,6 +26,7 @@ VERBS = {
     "probe": "Every head's entropy, top weight, spread and horizon as the context grows.",
     "calibrate": "Per-head temperatures from a little data, weights frozen.",
     "evaluate": "The same model before and after, on held-out sizes.",
+    "export": "The edge in another engine: GGUF, plain weights, PEFT, LoRA, vLLM.",
     "arena": "Attention normalisers side by side on size-generalisation tasks.",
     "demo": "All of it in a few minutes, on one page.",
     "doctor": "What is installed here, what is missing, and how to add it.",

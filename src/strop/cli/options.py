@@ -223,7 +223,7 @@ def _find_type(parameter: inspect.Parameter, least: int | None) -> Any:
         return Integers(1 if least is None else least)
     if "Sequence[str]" in kind:
         return Words()
-    if isinstance(default, int):
+    if isinstance(default, int) or kind.startswith("int"):
         return click.IntRange(min=(0 if parameter.name == "seed" else 1) if least is None else least)
     if isinstance(default, float):
         return click.FLOAT

@@ -6,7 +6,7 @@ temperatures.py    an inverse temperature: a constant, of the length, of the ent
 query_edits.py     the query itself: a factor for each rotary pair, a low-rank edit of its projection
 output_scales.py   a factor for what each head gives
 apply.py           put on a model for the length of a block
-fold.py            what an edge does to weights; bake.py does it
+fold.py            what an edge does to weights; place.py: where they are in a model; bake.py does it
 """
 
 from __future__ import annotations

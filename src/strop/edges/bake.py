@@ -4,26 +4,25 @@
     W_q + up·down             a low-rank edit of the query is added to the query projection
     W_o·(s_h·o_h)             an output scale per head scales that head's columns of the output projection
 
-Where a head's weights lie is known from its family's layout (patching/layout.py), fused projections included.
-Impossible, and refused with the reason: a β that depends on n or on the entropy; logits that are soft-capped or carry a
-bias of positions (β multiplies after those, the query before); a query norm shared by all heads of a layer, which would
-undo any scale of the projection before it. The last is possible where a layer's heads have one β, or one for each pair
-of dimensions: its norm takes them.
+place.py says where that is in each family. Impossible, and refused with the reason: a β that depends on n or on the
+entropy; logits that are soft-capped or carry a bias of positions (β multiplies after those, the query before); heads
+that differ under a query norm that they share.
 After folding, the model is run beside the patched one on random tokens; if they differ, everything is put back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from strop._checks import require
-from strop.edges.fold import Fold, folds_of
+from strop.edges.place import Placement, place_edge
 from strop.errors import BakeError
-from strop.patching.layout import AttentionLayout, find_layout, find_output
+from strop.patching.layout import is_transposed, offset_of
 from strop.patching.placement import device_of
 
 if TYPE_CHECKING:
@@ -36,93 +35,66 @@ TOLERANCE = 1e-3
 @torch.no_grad()
 def bake_edge(edge: Edge, model: nn.Module) -> nn.Module:
     """Fold `edge` into `model` in place and return it."""
-    folds = folds_of(edge)
-    edge.check(model)
-    _refuse_config(model, folds)
+    places = place_edge(edge, model)
     away = any(parameter.is_meta for parameter in model.parameters())
     rule, remedy = "the model's weights must be in memory for baking", "Open it without offloading"
     require(not away, rule, "weights that are kept elsewhere between calls", remedy, BakeError)
-    modules = dict(model.named_modules())
     ids = _tokens(model)
     with edge.put_on(model):
         wanted = _logits(model, ids)
-    touched = [modules[name] for name in folds]
-    before = [{key: value.clone() for key, value in module.state_dict().items()} for module in touched]
+    put_back = _remember([model.get_submodule(name) for name in places])
     try:
-        for name, fold in folds.items():
-            _fold_module(modules[name], edge.heads_of[name], fold, name)
+        for place in places.values():
+            apply_placement(place)
         _compare(_logits(model, ids), wanted)
     except BaseException:
-        for module, state in zip(touched, before, strict=True):
-            module.load_state_dict(state)
+        put_back()
         raise
     return model
 
 
-def _refuse_config(model: nn.Module, folds: Mapping[str, Fold]) -> None:
-    config: Any = getattr(model, "config", None)
-    capped = getattr(config, "attn_logit_softcapping", None)
-    rule = "the model's logits must be linear in the query for baking"
-    scaled = any(fold.query is not None for fold in folds.values())
-    require(not (capped and scaled), rule, f"a soft cap at {capped}", "Use strop.sharpened instead", BakeError)
+@contextmanager
+def baked(edge: Edge, model: nn.Module) -> Iterator[nn.Module]:
+    """Fold an edge into a model for the length of the block."""
+    put_back = _remember([model.get_submodule(name) for name in place_edge(edge, model)])
+    bake_edge(edge, model)
+    try:
+        yield model
+    finally:
+        put_back()
 
 
-def _fold_module(module: nn.Module, heads: int, fold: Fold, name: str) -> None:
-    layout = find_layout(module, heads)
-    if fold.query is not None:
-        _fold_query(layout, fold.query.expand(heads, -1), name)
-    if fold.norm is not None:
-        _scale_norm(layout.query_norm, fold.norm)
-    if fold.low_rank is not None:
-        assert layout.query is not None
-        layout.query.add(fold.low_rank[0] @ fold.low_rank[1])
-    if fold.outputs is not None:
-        _fold_output(module, fold.outputs, name)
-
-
-def _fold_query(layout: AttentionLayout, factors: Tensor, name: str) -> None:
-    """Scale each head's rows of the query projection or, where a norm follows, of the norm."""
-    if bool((factors == 1).all()):
-        return
-    rule = f"{name} must keep its query weights where they are known for baking"
-    known = layout.query is not None
-    require(known, rule, "a layout of no known family", "Use strop.sharpened instead", BakeError)
-    assert layout.query is not None
-    size = len(layout.query.rows) // len(factors)
-    if layout.query_weight is None:
-        layout.query.scale(factors)
-    elif layout.query_weight.numel() == len(layout.query.rows):
-        _scale_norm(layout.query_norm, factors.expand(-1, size).flatten())
-    else:
-        _refuse_differences(factors, name)
-        _scale_norm(layout.query_norm, factors[0].expand(size))
-
-
-def _refuse_differences(factors: Tensor, name: str) -> None:
-    rule = f"{name} must have one β for all its heads for baking, since its query norm is shared by them"
-    same = bool(torch.isclose(factors, factors[:1], rtol=1e-6).all())
-    actual = f"β from {float(factors.min()):.3g} to {float(factors.max()):.3g}"
-    require(same, rule, actual, "Use strop.sharpened instead, or calibrate with the form layer or pairs", BakeError)
+@torch.no_grad()
+def apply_placement(place: Placement) -> None:
+    """Change the weights of one attention module, in place."""
+    if place.low_rank is not None:
+        place.query.add(place.low_rank[0] @ place.low_rank[1])
+    if place.rows is not None:
+        place.query.scale(place.rows.view(place.layout.heads, -1))
+    if place.norm is not None:
+        _scale_norm(place.layout.query_norm, place.norm)
+    if place.columns is not None:
+        each = place.columns.to(place.output.weight)
+        place.output.weight.mul_(each[:, None] if is_transposed(place.output) else each)
 
 
 def _scale_norm(norm: Any, factors: Tensor) -> None:
-    """Scale what a norm gives by factors of the shape of its weight, or flat."""
-    about_one = float("Gemma" in type(norm).__name__)  # Gemma's norms multiply by 1 + weight
-    each = factors.view(norm.weight.shape).to(norm.weight)
-    norm.weight.copy_((norm.weight + about_one) * each - about_one)
+    """Scale what a norm gives by factors of the shape of its weight."""
+    each, offset = factors.to(norm.weight), offset_of(norm)
+    norm.weight.copy_((norm.weight + offset) * each - offset)
     if getattr(norm, "bias", None) is not None:
         norm.bias.mul_(each)
 
 
-def _fold_output(module: nn.Module, scales: Tensor, name: str) -> None:
-    """Scale each head's columns of the output projection; GPT-2 keeps its weight transposed."""
-    projection: Any = find_output(module)
-    rule = f"{name} must end in a linear layer for baking"
-    linear, transposed = isinstance(projection, nn.Linear), type(projection).__name__ == "Conv1D"
-    require(linear or transposed, rule, type(projection).__name__, "Use strop.sharpened instead", BakeError)
-    width = projection.weight.shape[0 if transposed else 1]
-    each = scales.repeat_interleave(width // len(scales)).to(projection.weight)
-    projection.weight.mul_(each[:, None] if transposed else each)
+def _remember(modules: Sequence[nn.Module]) -> Callable[[], None]:
+    """Return what puts the weights of modules back as they are now."""
+    before = [{key: value.clone() for key, value in module.state_dict().items()} for module in modules]
+
+    def put_back() -> None:
+        for module, state in zip(modules, before, strict=True):
+            module.load_state_dict(state)
+
+    return put_back
 
 
 def _tokens(model: nn.Module) -> Tensor:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from strop.edges.part import Part
+    from strop.edges.temperatures import TemperaturePart
 
 FILE = "edge.safetensors"
 """What the file is called in a folder or on a hub."""
@@ -92,6 +93,14 @@ class Edge:
     def parts_of(self, name: str) -> list[Part]:
         """Return the parts of one attention module."""
         return [named[name] for named in self.parts.values() if name in named]
+
+    @property
+    def temperatures(self) -> dict[str, TemperaturePart]:
+        """Attention module → its temperature, where the form has one."""
+        from strop.edges.temperatures import TemperaturePart
+
+        every = ((name, part) for named in self.parts.values() for name, part in named.items())
+        return {name: part for name, part in every if isinstance(part, TemperaturePart)}
 
     @property
     def digest(self) -> str:

@@ -6,6 +6,7 @@ of another family needs one more entry here and nothing else.
     Separate      three linear layers                             Llama, Mistral, Qwen, Gemma, OLMo, BERT, ViT, T5
     Stacked       one layer, all q, then all k, then all v        GPT-2 (transposed), StarCoder, Phi-3
     Interleaved   one layer, q, k and v of a head together        GPT-NeoX, Pythia
+    Latent        keys and values through a narrow layer          DeepSeek (MLA): the query alone is known
 """
 
 from __future__ import annotations
@@ -80,10 +81,14 @@ class AttentionLayout(NamedTuple):
         return weight
 
 
+Projections = tuple[Projection, Projection | None, Projection | None]
+"""Query, key and value; None where no layer makes it alone."""
+
+
 class Family(Protocol):
     """How a family keeps its projections."""
 
-    def find(self, module: nn.Module, heads: int, key_heads: int) -> tuple[Projection, Projection, Projection] | None:
+    def find(self, module: nn.Module, heads: int, key_heads: int) -> Projections | None:
         """Return query, key and value projections, or None for a module of another family."""
 
 
@@ -93,7 +98,7 @@ class Separate:
 
     names: tuple[str, str, str]
 
-    def find(self, module: nn.Module, heads: int, key_heads: int) -> tuple[Projection, Projection, Projection] | None:
+    def find(self, module: nn.Module, heads: int, key_heads: int) -> Projections | None:
         """Every row of each layer."""
         found = (getattr(module, name, None) for name in self.names)
         layers = [layer for layer in found if isinstance(layer, nn.Linear)]
@@ -114,7 +119,7 @@ class Stacked:
     transposed: bool = False
     grouped: bool = False
 
-    def find(self, module: nn.Module, heads: int, key_heads: int) -> tuple[Projection, Projection, Projection] | None:
+    def find(self, module: nn.Module, heads: int, key_heads: int) -> Projections | None:
         """Three stretches of rows."""
         layer: Any = getattr(module, self.name, None)
         if layer is None or isinstance(layer, nn.Linear) == self.transposed or (self.grouped and key_heads == heads):
@@ -134,7 +139,7 @@ class Interleaved:
 
     name: str
 
-    def find(self, module: nn.Module, heads: int, key_heads: int) -> tuple[Projection, Projection, Projection] | None:
+    def find(self, module: nn.Module, heads: int, key_heads: int) -> Projections | None:
         """Every third stretch of rows."""
         layer: Any = getattr(module, self.name, None)
         if not isinstance(layer, nn.Linear) or key_heads != heads or layer.out_features % (3 * heads):
@@ -142,6 +147,20 @@ class Interleaved:
         by_head = torch.arange(layer.out_features).view(heads, 3, -1)
         query, key, value = (Projection(layer, by_head[:, i].flatten()) for i in range(3))
         return query, key, value
+
+
+@dataclass(frozen=True)
+class Latent:
+    """Queries by the first of these layers that is there, keys and values through a narrow layer."""
+
+    queries: tuple[str, ...]
+
+    def find(self, module: nn.Module, heads: int, key_heads: int) -> Projections | None:
+        """Every row of the query's layer."""
+        layer = _child(module, self.queries)
+        if not hasattr(module, "kv_b_proj") or not isinstance(layer, nn.Linear):
+            return None
+        return Projection(layer, torch.arange(layer.out_features)), None, None
 
 
 FAMILIES: tuple[Family, ...] = (
@@ -152,6 +171,7 @@ FAMILIES: tuple[Family, ...] = (
     Stacked("c_attn", grouped=True),
     Stacked("qkv_proj"),
     Interleaved("query_key_value"),
+    Latent(("q_b_proj", "q_proj")),
 )
 
 
@@ -169,6 +189,19 @@ def find_output(module: nn.Module) -> nn.Module:
     require(found is not None, f"{type(module).__name__} must have an output projection", f"none of {OUTPUTS}")
     assert found is not None
     return found
+
+
+def is_transposed(layer: Any) -> bool:
+    """Whether a linear layer keeps its weight as [d_in, d_out], which transformers' Conv1D does."""
+    return type(layer).__name__ == "Conv1D"
+
+
+@torch.no_grad()
+def offset_of(norm: Any) -> float:
+    """Return what a norm adds to its weight before it multiplies: 1 for Gemma's norms, 0 for most."""
+    like = torch.arange(1.0, norm.weight.numel() + 1).view(norm.weight.shape).to(norm.weight)
+    held = {name: torch.zeros_like(part) for name, part in norm.named_parameters()}
+    return float(bool(torch.func.functional_call(norm, held, (like,)).any()))
 
 
 def count_heads(module: nn.Module, shared: int | None) -> int | None:

@@ -1,6 +1,7 @@
 """Where a model and a text come from.
 
 sources.py   a folder, a hub name, or a package that carries weights; convert.py: GGUF to safetensors in a cache
+gguf_head.py what a GGUF file says of itself
 load.py      opening a model and its tokeniser; devices.py: on which device
 text.py      the text that a probe reads, cut to wanted lengths
 """

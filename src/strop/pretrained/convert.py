@@ -63,7 +63,7 @@ def _write_model(parts: Sequence[Path], folder: Path, note: Callable[[str], None
     import torch
     import transformers
 
-    whole = parts[0] if len(parts) == 1 else _join(parts, folder / "whole.gguf")
+    whole = parts[0] if len(parts) == 1 else join_parts(parts, folder / "whole.gguf")
     place: Any = {"pretrained_model_name_or_path": whole.parent, "gguf_file": whole.name, "local_files_only": True}
     with silence_transformers():
         note("reading the tokeniser")
@@ -100,12 +100,22 @@ def silence_transformers() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _join(parts: Sequence[Path], target: Path) -> Path:
+def join_parts(parts: Sequence[Path], target: Path) -> Path:
+    """Write the parts of a file one after the other into another; return it."""
     with open(target, "wb") as out:
         for part in parts:
             with open(part, "rb") as source:
                 shutil.copyfileobj(source, out, 1 << 20)
     return target
+
+
+def wants_bos(file: Path) -> bool:
+    """Return whether a GGUF file's model wants every text to begin with its first token, as llama.cpp reads it."""
+    from strop.pretrained.gguf_head import read_head
+
+    keys = read_head(file).keys
+    said = keys.get("tokenizer.ggml.add_bos_token")
+    return bool(said) if said is not None else keys.get("tokenizer.ggml.model") == "llama"
 
 
 def _write_manifest(folder: Path, origin: str) -> None:

