@@ -18,7 +18,7 @@ def offered(*words: str) -> list[str]:
      (("probe", "smol"), ["smollm2"]),
      (("calibrate", "smollm2", "--task", "pass"), ["passkey"]),
      (("calibrate", "smollm2", "--task", "te"), ["text"]),
-     (("calibrate", "smollm2", "--form", "p"), ["polynomial"]),
+     (("calibrate", "smollm2", "--form", "po"), ["polynomial"]),
      (("calibrate", "smollm2", "--guard", "recall,cou"), ["recall,counting"]),
      (("arena", "--tasks", "copy,need"), ["copy,needle"]),
      (("arena", "--normalisers", "softm"), ["softmax"])],

@@ -92,5 +92,5 @@ def test_a_model_without_attention_is_named(tmp_path: Path, text: Path) -> None:
         (tmp_path / "mamba" / name).write_bytes((folders.save(tmp_path / "donor") / name).read_bytes())
     result = invoke(tmp_path, tmp_path / "mamba", "--text", text, "--lengths", "16,32", "--out", tmp_path / "r.html")
     assert result.exit_code == 2
-    assert "got MambaModel, which calls neither" in " ".join(result.stderr.split())
+    assert "got MambaModel, whose MambaMixer has no softmax over queries and keys" in " ".join(result.stderr.split())
     assert not (tmp_path / "r.html").exists()

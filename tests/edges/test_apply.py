@@ -39,7 +39,7 @@ def test_scaled_queries_are_the_temperatures(family):
 
 
 def test_a_capped_model_goes_by_the_kernels(monkeypatch):
-    monkeypatch.setattr("strop.edges.apply.sharpened", lambda *_: pytest.fail("the kernels were asked"))
+    monkeypatch.setattr("strop.edges.apply.sharpened", lambda *_, **__: pytest.fail("the kernels were asked"))
     model, capped = tiny.model(), tiny.model("gemma2")
     with temper(model, moved(model).parts["constant"], True):
         model(tiny.prose(1, 10)[0])

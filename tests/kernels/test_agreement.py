@@ -40,6 +40,9 @@ def attend(tensors, dtype, impl, normaliser, arguments):
     leaves = [t.to(dtype).requires_grad_() for t in tensors]
     normaliser = normaliser.to(torch.float64 if dtype == torch.float64 else torch.float32)
     trained = [p for p in normaliser.parameters() if p.requires_grad]
+    mask = arguments.get("attn_mask")
+    if type(mask) is torch.Tensor and mask.is_floating_point():
+        arguments = arguments | {"attn_mask": mask.to(torch.promote_types(dtype, torch.float32))}
     out = strop.attention(*leaves, enable_gqa=True, normaliser=normaliser, impl=impl, **arguments)
     assert out.dtype == dtype
     cotangent = torch.linspace(-1, 1, out.numel(), dtype=torch.float64).view_as(out).to(dtype)

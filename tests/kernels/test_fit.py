@@ -8,7 +8,7 @@ import strop
 from strop.kernels import IMPLEMENTATIONS
 from strop.kernels.fit import fit_tensors
 
-IMPLS = ["auto", *IMPLEMENTATIONS]
+IMPLS = ["auto", *(name for name in IMPLEMENTATIONS if name != "triton")]  # whose tensors are on a card
 HALVES = [torch.bfloat16, torch.float16]
 
 
@@ -82,9 +82,10 @@ def test_autocast_rounds_the_inputs_and_nothing_inside(asked, impl):
         return
     tensors = draw_three([(2, 2, 9, 8), (2, 2, 40, 8), (2, 2, 40, 8)], grad=True)
     rounded = [t.detach().to(asked).requires_grad_() for t in tensors]
-    expected = strop.attention(*rounded, normaliser="adaptive", impl=impl)
+    rule = "llama4" if impl == "scaled_query" else "adaptive"
+    expected = strop.attention(*rounded, normaliser=rule, impl=impl)
     with torch.autocast("cpu", dtype=asked):
-        out = strop.attention(*tensors, normaliser="adaptive", impl=impl)
+        out = strop.attention(*tensors, normaliser=rule, impl=impl)
     grads = torch.autograd.grad(out.sum(), tensors)  # outside, as torch asks for
     assert out.dtype == asked
     assert torch.equal(out, expected)
@@ -97,6 +98,8 @@ def test_autocast_rounds_the_inputs_and_nothing_inside(asked, impl):
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("empty", range(6))
 def test_empty_tensors_keep_their_graph(empty, is_causal, normaliser, impl):
+    if (normaliser, impl) == ("adaptive", "scaled_query"):
+        return  # whose β is not known beforehand
     sizes = [2, 3, 5, 7, 8, 8]
     sizes[empty] = 0
     batch, heads, n_q, n_k, d, d_v = sizes

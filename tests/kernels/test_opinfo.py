@@ -13,7 +13,8 @@ import strop
 from strop.errors import ArgumentError
 from strop.kernels import IMPLEMENTATIONS
 
-REFUSALS = {"native": "float64|dropout|not built", "fused_calls": "dropout|additive bias"}
+REFUSALS = {"native": "float64|dropout|not built", "fused_calls": "dropout|additive bias", "triton": "runs on cuda",
+            "scaled_query": "dropout|gradient of the bias"}  # fmt: skip
 """Why an implementation may refuse a sample; one that is not listed refuses none."""
 
 

@@ -35,7 +35,7 @@ OF_DESCENT = ("steps", "every", "rate", "budget", "guard", "harm", "guard_leads"
 @click.option("--data", type=options.ExistingFile(), help="Your own prompts instead: JSONL, {prompt, answer} a line.")
 @options.of(
     calibrate, "form", "rank", "outputs", "sizes", "phrasings", "trusted", "steps", "every", "rate", "budget", "guard",
-    "harm", "guard_leads", "recompute", "sparsity", "windows", "lengths", "prose", "beyond", "seed", "runs",
+    "harm", "guard_leads", "recompute", "sparsity", "windows", "lengths", "prose", "beyond", "partial", "seed", "runs",
     trusted=16, lengths=8,
 )  # fmt: skip
 @click.option(

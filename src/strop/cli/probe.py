@@ -20,7 +20,7 @@ from strop.probing import probe
     )
 )
 @options.model
-@options.of(probe, "lengths", "text", "samples", "beyond", "runs", lengths=8)
+@options.of(probe, "lengths", "text", "samples", "beyond", "partial", "runs", lengths=8)
 @options.add_model_options
 @click.option("--out", type=click.Path(path_type=Path), help="The report.  [default: in the run's folder]")
 @options.force

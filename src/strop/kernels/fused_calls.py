@@ -89,8 +89,8 @@ class _Measuring(NamedTuple):
     def of(cls, seen: TorchMask, query: Tensor, n_k: int, scale: float) -> _Measuring:
         if seen.keep is None:
             return cls(None, seen.is_causal, scale)
-        room = -(-n_k // ALIGNED) * ALIGNED
-        keep = F.pad(seen.keep, (0, room - n_k))
+        room = -n_k % ALIGNED if query.device.type == "cuda" else 0
+        keep = F.pad(seen.keep, (0, room)) if room else seen.keep
         bias = torch.zeros((), dtype=query.dtype, device=query.device).masked_fill(~keep, -torch.inf)[..., :n_k]
         return cls(bias.expand(-1, -1, query.shape[-2], -1), False, scale)
 

@@ -16,6 +16,7 @@ from strop.kernels.implementation import Implementation
 from strop.kernels.plain import TorchMask, attend_plainly, attend_to_nothing
 from strop.kernels.request import Request
 from strop.kernels.shapes import four_dimensional, four_dimensional_mask
+from strop.kernels.tracing import is_transformed
 from strop.normalisers import Temperature
 from strop.normalisers.fusion import ConstantBeta, CountBeta
 from strop.sharpness import RowStats, upcast
@@ -36,6 +37,8 @@ class ScaledQuery(Implementation):
             return "soft-capped logits are not a product of query and key"
         if request.return_stats:
             return "torch's attention tells no statistics"
+        if is_transformed():
+            return "torch's fused kernels have no rules for torch.func's transforms"
         if request.mask.bias is not None and not _keeps_size(request, request.mask.bias):
             return "scaling the additive bias by row would make it larger"
         return _find_obstacle_on_cpu(request) if request.query.device.type == "cpu" else None
