@@ -57,8 +57,8 @@ PROBE = [
     ("", "Missing argument 'MODEL'"),
     ("nothing-like-it", "model must be known, got 'nothing-like-it'. Known: smollm2, gemma3-270m, minilm."),
     ("smolm2", "Did you mean 'smollm2'?"),
-    ("./modles/tiny", "model must be an existing folder, got './modles/tiny'. Did you mean models/tiny?"),
-    ("modle.gguf", "model must be an existing folder, got 'modle.gguf'. Check the path."),
+    ("./modles/tiny", "model must be an existing folder or GGUF file, got './modles/tiny'. Did you mean models/tiny?"),
+    ("modle.gguf", "model must be an existing folder or GGUF file, got 'modle.gguf'. Check the path."),
     ("weights.gguf", "got the file weights.gguf. A model folder has config.json and weights in *.safetensors."),
     ("models/tiny/deeper", "got 'models/tiny/deeper'"),
     ("models\\tiny", "model must be an existing folder"),
@@ -87,7 +87,7 @@ PROBE = [
     (f"{TINY} --lenghts 16", "No such option"),
 ]  # fmt: skip
 CALIBRATE = [
-    ("./modle", "model must be an existing folder, got './modle'."),
+    ("./modle", "model must be an existing folder or GGUF file, got './modle'."),
     (f"{TINY} --task recal", "task must be known, got 'recal'. Did you mean 'recall'? Known: "),
     (f"{TINY} --task jsonl", "--task jsonl must come with --data FILE, got no file."),
     (f"{TINY} --task recall --data few.jsonl", "--task must be left out with --data"),

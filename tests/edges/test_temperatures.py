@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from strop.edges.temperatures import Constant, Hold, Layer, LogLength, Polynomial
+from strop.edges.temperatures import Constant, Hold, LogLength, PerLayer, Polynomial
 from strop.sharpness import RowStats
 
 
 def test_forms_start_at_one_and_say_what_they_use():
     logits = torch.randn(2, 3, 5, 7, generator=torch.Generator().manual_seed(0))
-    for kind in (Constant, Layer, LogLength, Polynomial, Hold):
+    for kind in (Constant, PerLayer, LogLength, Polynomial, Hold):
         rule = kind.start(torch.nn.Identity(), 3, 1)
         assert torch.equal(rule.inverse_temperature(RowStats.of(logits)).expand(2, 3, 5), torch.ones(2, 3, 5)), kind
     log_n = LogLength(torch.tensor([[0.5, 0.2], [0.0, -9.0]]))

@@ -37,17 +37,17 @@ def test_changes_are_the_difference_of_weights(family: str, tmp_path: Path) -> N
 def test_a_head_that_is_left_alone_costs_no_rank(tmp_path: Path) -> None:
     model = jobs.model("llama")
     made = jobs.edge(model, outputs=False)
-    for numbers in made.numbers.values():
-        numbers[1:] = 0
+    for part in made.parts["constant"].values():
+        part.numbers[1:] = 0
     assert find_changes(jobs.job(model, made, tmp_path)).rank == 8
 
 
 def test_a_limit_keeps_the_heads_that_change_most_and_names_the_others(tmp_path: Path) -> None:
     model = jobs.model("llama")
     made = jobs.edge(model)
-    for name in made.numbers:
-        made.numbers[name].copy_(torch.tensor([[0.1], [2.0], [-1.5], [0.2]]))
-        made.outputs[name].copy_(torch.tensor([0.5, 0.0, 0.0, 0.0]))
+    for name in made.heads_of:
+        made.parts["constant"][name].numbers.copy_(torch.tensor([[0.1], [2.0], [-1.5], [0.2]]))
+        made.parts["outputs"][name].outputs.copy_(torch.tensor([0.5, 0.0, 0.0, 0.0]))
     plan = plan_lora(jobs.job(model, made, tmp_path, max_rank=20))
     assert plan.lost == tuple(
         f"{name}: query of heads 0, 3, which change least, for the limit of rank" for name in heads_of(model)

@@ -110,7 +110,7 @@ def test_a_missing_package_says_how_to_install_it(monkeypatch: pytest.MonkeyPatc
 def test_folders_and_names(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"model must be known, got 'smollm'. Did you mean 'smollm2'"):
         find_model("smollm")
-    with pytest.raises(SourceError, match=r"model must be an existing folder, got '\./nowhere'"):
+    with pytest.raises(SourceError, match=r"model must be an existing folder or GGUF file, got '\./nowhere'"):
         find_model("./nowhere")
     with pytest.raises(SourceError, match=r"must hold config.json"):
         find_model(str(tmp_path))
@@ -162,7 +162,7 @@ def test_a_gguf_file_of_ones_own_is_converted_once_for_its_content(
     assert find_model(str(file)).place != first.place
     assert find_model(str(file)).bos is False
     assert sources.find_gguf(str(file)) == [file]
-    with pytest.raises(SourceError, match=r"must be an existing GGUF file, got .*nowhere.gguf"):
+    with pytest.raises(SourceError, match=r"or GGUF file, got .*nowhere.gguf"):
         find_model(str(tmp_path / "nowhere.gguf"))
 
 

@@ -75,7 +75,7 @@ class Constant(TemperaturePart):
         return self.number(0, stats.mean).exp()
 
 
-class Layer(Constant):
+class PerLayer(Constant):
     """One β for all heads of a layer."""
 
     term = "layer"

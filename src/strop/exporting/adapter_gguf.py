@@ -12,7 +12,7 @@ from strop._checks import require
 from strop.errors import BakeError
 from strop.exporting.gguf_layers import find_layers
 from strop.exporting.job import Job
-from strop.exporting.lora import Change, Changes, find_changes
+from strop.exporting.lora import LowRank, LowRanks, find_changes
 from strop.exporting.lora_folder import tell_dropped
 from strop.exporting.new_files import new_file
 from strop.exporting.plan import Plan, describe_edge
@@ -35,21 +35,21 @@ def plan_gguf_lora(job: Job) -> Plan:
     return Plan("gguf-lora", job.out, exact, (), tuple(tell_dropped(changes)), put)
 
 
-def _rename(job: Job, changes: Changes) -> dict[str, Change]:
-    """Changes by the names of the file's tensors, rows in the file's order."""
+def _rename(job: Job, changes: LowRanks) -> dict[str, LowRank]:
+    """LowRanks by the names of the file's tensors, rows in the file's order."""
     layers, found = find_layers(job.gguf, job.places), {}
     for module, place in job.places.items():
         layer, query, output = layers[module], job.layers[place.query.layer], job.layers[place.output]
         if query in changes.queries:
             up = torch.zeros(int(job.gguf.tensors[layer.query].shape[-1]), len(changes.queries[query].down))
             up[: len(layer.order)] = changes.queries[query].up[place.query.rows][layer.order]
-            found[layer.query] = Change(up, changes.queries[query].down)
+            found[layer.query] = LowRank(up, changes.queries[query].down)
         if output in changes.outputs:
             found[layer.output] = changes.outputs[output]
     return found
 
 
-def _write(path: Path, architecture: str, found: Mapping[str, Change], keys: Mapping[str, str]) -> None:
+def _write(path: Path, architecture: str, found: Mapping[str, LowRank], keys: Mapping[str, str]) -> None:
     writer = gguf.GGUFWriter(path, architecture)
     writer.add_type("adapter")
     writer.add_string("adapter.type", "lora")

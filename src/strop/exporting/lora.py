@@ -19,7 +19,7 @@ from strop.exporting.job import Job
 from strop.patching.layout import Projection, is_transposed
 
 
-class Change(NamedTuple):
+class LowRank(NamedTuple):
     """A change of one layer's weight by up·down, [d_out, rank]·[rank, d_in], and of its bias [d_out]."""
 
     up: Tensor
@@ -27,11 +27,11 @@ class Change(NamedTuple):
     bias: Tensor | None = None
 
 
-class Changes(NamedTuple):
+class LowRanks(NamedTuple):
     """Changes by the names of layers, and the heads that were left out: (attention module, part, head)."""
 
-    queries: dict[str, Change]
-    outputs: dict[str, Change]
+    queries: dict[str, LowRank]
+    outputs: dict[str, LowRank]
     dropped: list[tuple[str, str, int]]
 
     @property
@@ -41,9 +41,9 @@ class Changes(NamedTuple):
 
 
 @torch.no_grad()
-def find_changes(job: Job) -> Changes:
+def find_changes(job: Job) -> LowRanks:
     """Return what an edge adds to each layer's weight, within the job's rank."""
-    names, max_rank, found = job.layers, job.max_rank, Changes({}, {}, [])
+    names, max_rank, found = job.layers, job.max_rank, LowRanks({}, {}, [])
     for module, place in job.places.items():
         if place.rows is not None or place.low_rank is not None:
             change, dropped = _change_query(place, max_rank)
@@ -56,7 +56,7 @@ def find_changes(job: Job) -> Changes:
     return found
 
 
-def _change_query(place: Placement, limit: int | None) -> tuple[Change, list[int]]:
+def _change_query(place: Placement, limit: int | None) -> tuple[LowRank, list[int]]:
     query, heads = place.query, place.layout.heads
     weight = query.weight(heads).flatten(0, 1).float()
     factors = torch.ones(len(weight)) if place.rows is None else place.rows.float()
@@ -68,14 +68,14 @@ def _change_query(place: Placement, limit: int | None) -> tuple[Change, list[int
     up = torch.cat([torch.eye(len(weight))[:, at] * (factors[at] - 1), factors[:, None] * edit[0].float()], 1)
     bias = query.bias(heads)
     more = None if bias is None or place.rows is None else _spread(query, (factors - 1) * bias.flatten().float())
-    return Change(_spread(query, up), torch.cat([weight[at], edit[1].float()]), more), dropped
+    return LowRank(_spread(query, up), torch.cat([weight[at], edit[1].float()]), more), dropped
 
 
-def _change_output(place: Placement, columns: Tensor, limit: int | None) -> tuple[Change, list[int]]:
+def _change_output(place: Placement, columns: Tensor, limit: int | None) -> tuple[LowRank, list[int]]:
     weight = (place.output.weight if is_transposed(place.output) else place.output.weight.T).float()  # [d_in, d_out]
     factors = columns.float()
     at, dropped = _choose(factors, weight, place.layout.heads, limit)
-    return Change(weight[at].T, torch.eye(len(weight))[at] * (factors[at] - 1)[:, None]), dropped
+    return LowRank(weight[at].T, torch.eye(len(weight))[at] * (factors[at] - 1)[:, None]), dropped
 
 
 def _choose(factors: Tensor, weight: Tensor, heads: int, room: int | None) -> tuple[Tensor, list[int]]:

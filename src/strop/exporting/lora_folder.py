@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from strop.exporting.adapter_folder import scale_norms, write_adapter
 from strop.exporting.job import Job
-from strop.exporting.lora import Change, Changes, find_changes
+from strop.exporting.lora import LowRank, LowRanks, find_changes
 from strop.exporting.plan import Plan
 
 VLLM_RANK = 512
@@ -33,7 +33,7 @@ def plan_lora(job: Job) -> Plan:
     )
 
 
-def tell_dropped(changes: Changes) -> list[str]:
+def tell_dropped(changes: LowRanks) -> list[str]:
     """Say which heads a limit of rank left out."""
     lines = []
     for module, found in groupby(changes.dropped, key=lambda one: one[:2]):
@@ -47,13 +47,13 @@ def _tell_vllm(rank: int, biased: bool, normed: bool) -> list[str]:
     return [f"in vLLM: it takes no adapter with {' or '.join(reasons)}; PEFT does"] if reasons else []
 
 
-def _change_nothing(job: Job) -> dict[str, Change]:
+def _change_nothing(job: Job) -> dict[str, LowRank]:
     """A change by zero: PEFT wants a layer to adapt even where norms alone are changed."""
     first = next(iter(job.places.values())).output
-    return {job.layers[first]: Change(torch.zeros(first.weight.shape[0], 0), torch.zeros(0, first.weight.shape[1]))}
+    return {job.layers[first]: LowRank(torch.zeros(first.weight.shape[0], 0), torch.zeros(0, first.weight.shape[1]))}
 
 
-def _tensors(job: Job, name: str, change: Change, rank: int) -> dict[str, Tensor]:
+def _tensors(job: Job, name: str, change: LowRank, rank: int) -> dict[str, Tensor]:
     """PEFT's tensors of one layer, filled up with zeros to the rank that all layers have; a bias stands for its own."""
     more = rank - len(change.down)
     found = {

@@ -1,5 +1,4 @@
-"""A vLLM plugin for edges that do not bake: β per head and position, and output scales. Not run here: no vLLM was at
-hand, so this is tested against a stand-in of the function that it wraps.
+"""A vLLM plugin for edges that do not bake. Not run here: tested against a stand-in of the function that it wraps.
 
 vLLM's transformers backend (`vllm serve FOLDER --model-impl transformers`) registers its attention under the name
 "vllm". vLLM calls `sharpen_vllm` when it starts (entry point vllm.general_plugins). From then on, in a model whose
@@ -36,10 +35,10 @@ def sharpen_vllm() -> None:
     importlib.import_module(BACKEND)  # which registers its function
     inner = ALL_ATTENTION_FUNCTIONS[NAME]
     if not hasattr(inner, "strop_edges"):  # vLLM may call a plugin more than once in a process
-        ALL_ATTENTION_FUNCTIONS[NAME] = wrap(inner)
+        ALL_ATTENTION_FUNCTIONS[NAME] = wrap_attention(inner)
 
 
-def wrap(inner: Attention) -> Attention:
+def wrap_attention(inner: Attention) -> Attention:
     """Return an attention function that does what `inner` does with sharpened queries."""
     edges: dict[str, Edge | None] = {}
 
@@ -54,9 +53,8 @@ def wrap(inner: Attention) -> Attention:
         require(query.shape[1] == heads, "tensor_parallel_size must be 1", f"{query.shape[1]} heads in a part")
         betas = _betas(edge.temperatures[name], given["position_ids"], getattr(module, "sliding_window", None))
         out, weights = inner(module, query * betas.to(query), key, value, mask, **given)
-        for part in edge.parts_of(name):
-            if isinstance(part, OutputScales):
-                out = (out.unflatten(-1, (heads, -1)) * (1.0 + part.outputs)[:, None].to(out)).flatten(-2)
+        for part in (part for part in edge.parts_of(name) if isinstance(part, OutputScales)):
+            out = (out.unflatten(-1, (heads, -1)) * (1.0 + part.outputs)[:, None].to(out)).flatten(-2)
         return out, weights
 
     vars(attend)["strop_edges"] = edges
@@ -69,9 +67,8 @@ def _find(place: str) -> Edge | None:
     except EdgeFileError:
         return None
     known = all(rule.uses in ("constant", "n_keys") for rule in edge.temperatures.values())
-    require(known, "the edge must not depend on entropies in vLLM", edge.form, error=UnsupportedError)
-    alone = len(edge.temperatures) == len(edge.heads_of) and not {*edge.parts} & {*QUERY_EDITS}
-    require(alone, "the edge must be of temperatures in vLLM", edge.form, "Export it as LoRA", UnsupportedError)
+    known = known and bool(edge.temperatures) and not {*edge.parts} & {*QUERY_EDITS}
+    require(known, "the edge's form must be constant, layer, log-n or hold in vLLM", edge.form, error=UnsupportedError)
     return edge
 
 
