@@ -59,7 +59,7 @@ PROBE = [
     ("smolm2", "Did you mean 'smollm2'?"),
     ("./modles/tiny", "model must be an existing folder or GGUF file, got './modles/tiny'. Did you mean models/tiny?"),
     ("modle.gguf", "model must be an existing folder or GGUF file, got 'modle.gguf'. Check the path."),
-    ("weights.gguf", "got the file weights.gguf. A model folder has config.json and weights in *.safetensors."),
+    ("weights.gguf", "weights.gguf must be a whole GGUF file, got: "),
     ("models/tiny/deeper", "got 'models/tiny/deeper'"),
     ("models\\tiny", "model must be an existing folder"),
     ("models", "models must hold config.json, got none. A model folder has"),

@@ -12,6 +12,7 @@ import importlib
 import json
 import os
 import shutil
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -113,7 +114,10 @@ def wants_bos(file: Path) -> bool:
     """Return whether a GGUF file's model wants every text to begin with its first token, as llama.cpp reads it."""
     from strop.pretrained.gguf_head import read_head
 
-    keys = read_head(file).keys
+    try:
+        keys = read_head(file).keys
+    except (ValueError, KeyError, OverflowError, struct.error) as error:
+        raise DamagedFileError(f"{file} must be a whole GGUF file, got: {error}. Copy it again.") from error
     said = keys.get("tokenizer.ggml.add_bos_token")
     return bool(said) if said is not None else keys.get("tokenizer.ggml.model") == "llama"
 

@@ -130,8 +130,9 @@ def find_gguf(name: str) -> list[Path]:
 def _file(file: Path, note: Note) -> Source:
     [whole] = find_gguf(str(file))
     note(f"checking {file.name}")
+    bos = wants_bos(whole)  # reads what the file says: a damaged one is told before it is converted
     folder = convert(f"{file.stem}-{sha256_of(whole)[:12]}", [whole], file.name, note)
-    return Source(file.stem, str(folder), wants_bos(whole))
+    return Source(file.stem, str(folder), bos)
 
 
 def _folder(folder: Path) -> Source:
