@@ -59,7 +59,6 @@ PROBE = [
     ("smolm2", "Did you mean 'smollm2'?"),
     ("./modles/tiny", "model must be an existing folder or GGUF file, got './modles/tiny'. Did you mean models/tiny?"),
     ("modle.gguf", "model must be an existing folder or GGUF file, got 'modle.gguf'. Check the path."),
-    ("weights.gguf", "weights.gguf must be a whole GGUF file, got: "),
     ("models/tiny/deeper", "got 'models/tiny/deeper'"),
     ("models\\tiny", "model must be an existing folder"),
     ("models", "models must hold config.json, got none. A model folder has"),
@@ -145,6 +144,7 @@ OTHERS = [
     ("reproduce --out weights.gguf", "weights.gguf must be a folder to write to"),
 ]
 FAILED = [
+    ("probe weights.gguf", "weights.gguf must be a whole GGUF file, got: "),
     (f"evaluate {TINY} --edge torn.safetensors", "torn.safetensors must be a whole safetensors file, got: "),
     (f"evaluate {TINY} --edge changed.safetensors", "changed.safetensors must be as it was written, got a changed"),
 ]  # fmt: skip
