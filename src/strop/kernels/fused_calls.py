@@ -27,7 +27,7 @@ from strop.kernels.implementation import Implementation
 from strop.kernels.plain import TorchMask, attend_plainly, attend_to_nothing, pad_widths
 from strop.kernels.request import Request
 from strop.kernels.shapes import four_dimensional, repeat_heads
-from strop.kernels.tracing import is_transformed
+from strop.kernels.tracing import is_known, is_transformed
 from strop.normalisers import Temperature
 from strop.normalisers.fusion import TEMPERATURES
 from strop.sharpness import RowStats, upcast
@@ -89,8 +89,8 @@ class _Measuring(NamedTuple):
     def of(cls, seen: TorchMask, query: Tensor, n_k: int, scale: float) -> _Measuring:
         if seen.keep is None:
             return cls(None, seen.is_causal, scale)
-        room = -n_k % ALIGNED if query.device.type == "cuda" else 0
-        keep = F.pad(seen.keep, (0, room)) if room else seen.keep
+        aligns = query.device.type != "cpu" or is_known(n_k)  # the CPU needs none, and an open size has none
+        keep = F.pad(seen.keep, (0, -n_k % ALIGNED)) if aligns else seen.keep
         bias = torch.zeros((), dtype=query.dtype, device=query.device).masked_fill(~keep, -torch.inf)[..., :n_k]
         return cls(bias.expand(-1, -1, query.shape[-2], -1), False, scale)
 
