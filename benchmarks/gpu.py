@@ -22,7 +22,9 @@ from strop.kernels import Mask, Request, reference
 
 PREFILL = [(1, 16, 2048, 64), (1, 16, 8192, 64), (1, 16, 8192, 128)]
 DECODE = [(8, 32, 8, 8192, 128), (1, 32, 8, 65536, 128)]
+CHECKS = [(64, 111, 333), (128, 257, 257), (256, 65, 130), (80, 1, 3000)]
 DTYPE = torch.bfloat16
+DEVICE = "cuda"
 
 
 def find_need() -> str | None:
@@ -36,7 +38,7 @@ def find_need() -> str | None:
 
 def draw(*shape: int, dtype: torch.dtype = DTYPE) -> Tensor:
     """Random numbers on the card."""
-    return torch.randn(shape, device="cuda", dtype=dtype)
+    return torch.randn(shape, device=DEVICE, dtype=dtype)
 
 
 def check(dtype: torch.dtype, d: int, n_q: int, n_k: int) -> float:
@@ -81,7 +83,7 @@ def time_prefill(b: int, h: int, n: int, d: int, backward: bool) -> list[float]:
     flex = torch.compile(flex_attention)
     q, k, v = (draw(b, h, n, d).requires_grad_(backward) for _ in range(3))
     cotangent = draw(b, h, n, d)
-    triangle = create_block_mask(lambda b, h, i, j: i >= j, None, None, n, n, device="cuda")
+    triangle = create_block_mask(lambda b, h, i, j: i >= j, None, None, n, n, device=DEVICE)
     calls: list[Callable[[], Tensor]] = [
         lambda: strop.attention(q, k, v, is_causal=True, normaliser="adaptive", impl="triton"),
         lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True),
@@ -109,7 +111,7 @@ def check_all() -> bool:
     """Check each dtype and head size, and print the errors."""
     right = True
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
-        for d, n_q, n_k in ((64, 111, 333), (128, 257, 257), (256, 65, 130), (80, 1, 3000)):
+        for d, n_q, n_k in CHECKS:
             error = check(dtype, d, n_q, n_k)
             right &= error <= 2
             print(f"{'right' if error <= 2 else 'WRONG'}: {dtype} d={d} {n_q}×{n_k}, {error:.2f} × the plain error")

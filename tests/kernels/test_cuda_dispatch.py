@@ -202,6 +202,7 @@ def test_grouped_keys_are_repeated_only_where_the_kernel_wants_it(name):
     assert (kept.name, kept.keys, kept.mask) == ("public", 2, None)
     for more in ({"attn_mask": lambda: on_cuda(32, 32, dtype=torch.bool)}, {"dtype": torch.float32}):
         assert [call.keys for call in attend(named(name), key_heads=2, **more)[1]][-1] == HEADS
+    assert attend(named(name), key_heads=2, n_k=48, is_causal=True)[1][-1].keys == HEADS  # flash's triangle is square
     assert attend(named("adaptive"), key_heads=2)[1][0].keys == HEADS  # the memory-efficient kernel knows no groups
 
 
@@ -271,6 +272,17 @@ def test_the_calls_on_cuda_add_up_to_the_definition(kind, mask, draw, monkeypatc
             torch.testing.assert_close(found, strop.attention(q, k, v, impl="reference", **arguments))
     finally:
         library._destroy()
+
+
+def test_the_memory_efficient_kernel_is_given_aligned_rows():
+    whole = torch.arange(2.0 * 3 * 16 * 33).view(2, 3, 16, 33)
+    for part in (whole[..., :16], whole[..., 1:17], whole[..., :16].mT):
+        aligned = fused_calls._align(part)
+        assert torch.equal(aligned, part)
+        assert aligned.stride(-1) == 1
+        assert all(step % 4 == 0 for step in (*aligned.stride()[:-1], aligned.storage_offset()))
+    kept = torch.zeros(2, 3, 5, 32)
+    assert fused_calls._align(kept) is kept
 
 
 def test_every_row_sees_something_so_that_no_kernel_makes_a_nan(draw):

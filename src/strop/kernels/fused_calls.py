@@ -122,11 +122,19 @@ def _by_flash(q: Tensor, k: Tensor, v: Tensor, call: _Measuring) -> tuple[Tensor
 
 def _by_efficient(q: Tensor, k: Tensor, v: Tensor, call: _Measuring) -> tuple[Tensor, Tensor]:
     """CUDA's: as many keys as queries, aligned head sizes, float32; its log-sum-exp has padded rows."""
-    q, k, v = pad_widths(q, repeat_heads(k, q), repeat_heads(v, q), multiple=ALIGNED)
+    padded = pad_widths(q, repeat_heads(k, q), repeat_heads(v, q), multiple=ALIGNED)
+    q, k, v = (_align(tensor) for tensor in padded)
     bias = None if call.bias is None else call.bias.expand(*q.shape[:2], -1, -1)
     attend = torch.ops.aten._scaled_dot_product_efficient_attention
     out, logsumexp, _, _ = attend(q, k, v, bias, True, 0.0, call.is_causal, scale=call.scale)
     return out, logsumexp[..., : q.shape[-2]]
+
+
+def _align(tensor: Tensor) -> Tensor:
+    """Return the tensor, or a copy where its rows do not begin at multiples the kernel can load from."""
+    *steps, last = tensor.stride()
+    aligned = last == 1 and all(step % ALIGNED == 0 for step in (*steps, tensor.storage_offset()))
+    return tensor if aligned else tensor.clone(memory_format=torch.contiguous_format)
 
 
 KERNELS = {"cpu": _by_flash, "cuda": _by_efficient}

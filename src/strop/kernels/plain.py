@@ -71,7 +71,7 @@ def attend_plainly(
     if scale == 0:  # into the query: a kernel that scales hidden logits, which are −inf, would make them NaN
         query, scale = 0.0 * query, 1.0
     grouped = key.shape[1] != query.shape[1]
-    if grouped and not _takes_groups(query, attn_mask):
+    if grouped and not _takes_groups(query, key, seen.is_causal, attn_mask):
         key, value, grouped = repeat_heads(key, query), repeat_heads(value, query), False
     q, k, v = pad_widths(query, key, value)
     out = F.scaled_dot_product_attention(
@@ -94,7 +94,13 @@ def pad_widths(*tensors: Tensor, multiple: int = 1) -> tuple[Tensor, ...]:
     return tuple(F.pad(x, (0, width - x.shape[-1])) if x.shape[-1] < width else x for x in tensors)
 
 
-def _takes_groups(query: Tensor, attn_mask: Tensor | None) -> bool:
-    """Whether a fused kernel takes grouped keys: the CPU's always, of CUDA's those of half precision without a mask."""
+def _takes_groups(query: Tensor, key: Tensor, is_causal: bool, attn_mask: Tensor | None) -> bool:
+    """Whether a fused kernel takes grouped keys: the CPU's always, of CUDA's the flash kernel.
+
+    That one wants half precision, no mask, heads of at most 256, and a triangle to be square.
+    """
+    if query.device.type != "cuda":
+        return query.device.type == "cpu"
     half = query.dtype in (torch.float16, torch.bfloat16)
-    return query.device.type == "cpu" or (query.device.type == "cuda" and half and attn_mask is None)
+    square = not is_causal or query.shape[-2] == key.shape[-2]
+    return half and attn_mask is None and square and query.shape[-1] <= 256

@@ -5,6 +5,7 @@ in any other they are not collected.
 """
 
 import os
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -13,17 +14,32 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 collect_ignore_glob = [] if INTERPRETED else ["test_*.py"]
 
 
-def prepare_the_language_once():
-    """The interpreter does it again at every call of every helper, which takes longer than the arithmetic."""
+def spare_the_interpreter():
+    """Leave out what it does again at every operation, which takes longer than the arithmetic.
+
+    It prepares the language at every call of every helper, makes a table of dtypes to look one up, and computes whole
+    numbers twice to see that they do not overflow.
+    """
     import triton.language as tl
     from triton.runtime import interpreter
 
     interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
     interpreter._patch_lang = lambda fn: interpreter._LangPatchScope()
+    search, known = interpreter._get_np_dtype, {}
+
+    def find_dtype(dtype):
+        name = str(dtype.scalar)
+        if name not in known:
+            known[name] = search(dtype)
+        return known[name]
+
+    interpreter._get_np_dtype = find_dtype
+    builder = interpreter.interpreter_builder
+    builder.options = replace(builder.options, sanitize_overflow=False)
 
 
 if INTERPRETED:
-    prepare_the_language_once()
+    spare_the_interpreter()
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,9 @@
 """How large the tiles are: rows and keys of a tile, warps and stages of each kernel, by head size and dtype.
 
 Chosen so that the bfloat16 kernels of head sizes up to 128 spill no register on any compiled target, and that each fits
-the 99 kB of shared memory of consumer cards (`make compile-gpu` prints the table in docs/gpu.md). Not chosen by time.
+the 99 kB of shared memory of consumer cards (`make compile-gpu` prints the table in docs/gpu.md). float32 has no tensor
+cores, and a thread holds the whole head of its rows and keys: of the tiles that spill least the largest were taken.
+Not chosen by time.
 """
 
 from __future__ import annotations
@@ -30,12 +32,12 @@ _HALF = {
     "attend_pieces": (Tiles(16, 64, 4, 2), Tiles(16, 64, 4, 2), Tiles(16, 32, 4, 2)),
 }
 _SINGLE = {
-    "attend_blocks": (Tiles(32, 32, 4, 1), Tiles(32, 32, 4, 1), Tiles(16, 16, 4, 1)),
-    "backward_of_rows": (Tiles(32, 32, 4, 1), Tiles(32, 16, 4, 1), Tiles(16, 16, 4, 1)),
-    "backward_of_keys": (Tiles(32, 32, 4, 1), Tiles(16, 32, 4, 1), Tiles(16, 16, 4, 1)),
-    "mend_blocks": (Tiles(16, 16, 4, 1),) * 3,
-    "measure_pieces": (Tiles(16, 32, 4, 1), Tiles(16, 32, 4, 1), Tiles(16, 16, 4, 1)),
-    "attend_pieces": (Tiles(16, 32, 4, 1), Tiles(16, 32, 4, 1), Tiles(16, 16, 4, 1)),
+    "attend_blocks": (Tiles(32, 32, 8, 1), Tiles(16, 16, 8, 1), Tiles(16, 16, 8, 1)),
+    "backward_of_rows": (Tiles(32, 32, 8, 1), Tiles(16, 16, 8, 1), Tiles(16, 16, 8, 1)),
+    "backward_of_keys": (Tiles(32, 32, 8, 1), Tiles(32, 32, 8, 1), Tiles(16, 16, 8, 1)),
+    "mend_blocks": (Tiles(16, 16, 4, 1), Tiles(16, 16, 8, 1), Tiles(16, 16, 8, 1)),
+    "measure_pieces": (Tiles(16, 32, 4, 1), Tiles(16, 32, 8, 1), Tiles(16, 32, 8, 1)),
+    "attend_pieces": (Tiles(16, 32, 4, 1), Tiles(16, 16, 8, 1), Tiles(16, 16, 8, 1)),
 }
 
 
@@ -43,11 +45,16 @@ _HALF_ON_ROCM = _HALF | {
     "backward_of_rows": (Tiles(64, 32, 4, 2), Tiles(64, 32, 8, 1), Tiles(32, 32, 8, 1)),
     "backward_of_keys": (Tiles(32, 64, 4, 1), Tiles(32, 32, 4, 1), Tiles(16, 32, 4, 1)),
 }
+_SINGLE_ON_ROCM = {
+    kernel: tuple(tiles._replace(warps=max(4, tiles.warps // 2)) for tiles in row) for kernel, row in _SINGLE.items()
+}
+"""A warp has twice the lanes there."""
 
 
 def find_tiles(kernel: str, width: int, itemsize: int, on_rocm: bool) -> Tiles:
     """Return the tiles of a kernel for head sizes up to `width`, of numbers of `itemsize` bytes."""
-    table = _SINGLE if itemsize == 4 else _HALF_ON_ROCM if on_rocm else _HALF
+    single, half = (_SINGLE_ON_ROCM, _HALF_ON_ROCM) if on_rocm else (_SINGLE, _HALF)
+    table = single if itemsize == 4 else half
     return next(tiles for most, tiles in zip(_WIDTHS, table[kernel], strict=True) if width <= most)
 
 
