@@ -78,10 +78,10 @@ def _reference() -> Implementation:
 
 
 IMPLEMENTATIONS = {
-    "native": Listing(_native, ("cpu",), 0, 3),
-    "scaled_query": Listing(_scaled_query, None, 1, 0),
-    "triton": Listing(_triton, ("cuda",), 2, 1),  # ROCm's devices are called cuda too
-    "fused_calls": Listing(_fused_calls, ("cpu", "cuda"), 3, 2),
+    "native": Listing(_native, ("cpu",), 0, 0),
+    "scaled_query": Listing(_scaled_query, None, 1, 1),
+    "triton": Listing(_triton, ("cuda",), 2, 2),  # ROCm's devices are called cuda too
+    "fused_calls": Listing(_fused_calls, ("cpu", "cuda"), 3, 3),
     "streaming": Listing(_streaming, None, 4, 4),
     "reference": Listing(_reference, None, 5, 5),
 }

@@ -99,12 +99,3 @@ def learns(module: nn.Module) -> bool:
     if any(isinstance(value, Tensor) and value.requires_grad for value in own):
         return True
     return any(child is not None and learns(child) for child in module._modules.values())
-
-
-def find_hidden_tensor(normaliser: Normaliser) -> str | None:
-    """Name a tensor that wants a gradient but is no parameter, so that a recomputing backward pass would miss it."""
-    for module in normaliser.modules():
-        for name, value in vars(module).items():
-            if isinstance(value, Tensor) and value.requires_grad:
-                return f"{type(module).__name__}.{name}"
-    return None

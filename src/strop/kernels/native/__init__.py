@@ -2,16 +2,16 @@
 
 A block of query rows keeps its logits in cache: q·kᵀ, statistics, β, weights, times v (docs/native.md has the picture).
 float32 and bfloat16 in, float32 inside. The result does not depend on the number of threads, and repeated calls give
-the same bits; the three instruction sets (`level`) differ by rounding.
+the same bits; the three instruction sets (`level`) differ by rounding. So do gradients, of which the backward pass
+keeps to the same price: five products, as plain attention has.
 
 β is a constant, a number for each row computed here from n, or the adaptive polynomial of the entropy, all in one call.
-Any other temperature that needs statistics takes two: a statistics pass, then β in Python.
+Any other temperature that needs statistics takes two: a statistics pass, then β in Python, with gradients through both.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -19,9 +19,9 @@ from torch import Tensor
 from strop._types import Rows
 from strop.kernels.implementation import Implementation
 from strop.kernels.native.abi import MOST_COEFFICIENTS, Library, library
-from strop.kernels.native.call import Call
-from strop.kernels.native.gradient import differentiate
-from strop.kernels.request import Request, find_hidden_tensor
+from strop.kernels.native.call import Call, Results
+from strop.kernels.native.gradient import call_kernel
+from strop.kernels.request import Request
 from strop.kernels.shapes import four_dimensional
 from strop.kernels.tracing import is_transformed
 from strop.normalisers import Temperature
@@ -69,60 +69,59 @@ class Native(Implementation):
             return "the native kernel has no dropout"
         if is_transformed():
             return "the native kernel has no rules for torch.func's transforms"
-        if not request.wants_gradient:
-            return None
-        if torch.compiler.is_compiling():
-            return "under torch.compile the native kernel has no gradient"
-        missed = find_hidden_tensor(normaliser)
-        return f"{missed} wants a gradient but is not a parameter" if missed else None
+        return None
 
     def run(self, request: Request, level: str | None = None) -> tuple[Tensor, RowStats | None]:
-        """Attend; where gradients are wanted the backward pass recomputes blocks of rows."""
-        forward = partial(_forward, request, level)
-        return differentiate(forward, request) if request.wants_gradient else forward()
+        """Attend."""
+        mask, rows = request.mask, request.query.shape[:-1]
+        query, key, value = _prepare(request)
+        call = Call(
+            four_dimensional(query), four_dimensional(key), four_dimensional(value),
+            _flat_mask(mask.keep, rows, request.n_k),
+            _flat_mask(None if mask.bias is None else mask.bias.float(), rows, request.n_k),
+            diagonal=mask.diagonal, scale=request.scale, softcap=request.softcap or 0.0, stats=request.return_stats,
+            train=request.wants_gradient,
+        )  # fmt: skip
+        call, stats = _apply(request, call, rows, level)
+        results = call_kernel(call, level)
+        if call.stats:
+            stats = _name(results, rows)
+        out = results.out.reshape(*rows, value.shape[-1])
+        return out.to(request.query.dtype), stats if request.return_stats else None
 
 
 implementation = Native()
 
 
-def _forward(request: Request, level: str | None) -> tuple[Tensor, RowStats | None]:
-    rows, dtype, mask = request.query.shape[:-1], request.query.dtype, request.mask
-    query, key, value = _prepare(request)
-    call = Call(
-        four_dimensional(query), four_dimensional(key), four_dimensional(value),
-        _flat_mask(mask.keep, rows, request.n_k),
-        _flat_mask(None if mask.bias is None else mask.bias.float(), rows, request.n_k),
-        diagonal=mask.diagonal, scale=request.scale, softcap=request.softcap or 0.0, stats=request.return_stats,
-    )  # fmt: skip
-    out, *stats = _apply(request, call, rows, level).run(level)
-    named = RowStats(*(field.reshape(rows) for field in stats)) if request.return_stats else None
-    out = out if out.shape[:-1] == rows else out.reshape(*rows, value.shape[-1])
-    return out if out.dtype == dtype else out.to(dtype), named
-
-
-def _apply(request: Request, call: Call, rows: torch.Size, level: str | None) -> Call:
-    """Add what the normaliser declares: a threshold, or β and its sink."""
+def _apply(request: Request, call: Call, rows: torch.Size, level: str | None) -> tuple[Call, RowStats | None]:
+    """Add what the normaliser declares, a threshold or β and its sink; and return statistics where β needed them."""
     normaliser = request.normaliser
     fusion = normaliser.fusion()
     if isinstance(fusion, Threshold):
-        return call._replace(kind="sparsemax" if fusion.alpha == 2.0 else "entmax15")
+        return call._replace(kind="sparsemax" if fusion.alpha == 2.0 else "entmax15"), None
     assert isinstance(normaliser, Temperature)
     sink = normaliser.sink()
     call = call._replace(sink=None if sink is None else _flat_rows(sink, rows))
     if isinstance(fusion, ConstantBeta):
-        return call._replace(constant=float(fusion.beta))
+        return call._replace(constant=float(fusion.beta)), None
     if isinstance(fusion, EntropyBeta) and len(fusion.coefficients) <= MOST_COEFFICIENTS:
-        return call._replace(coefficients=list(fusion.coefficients), threshold=fusion.threshold, hold_at=fusion.hold_at)
-    beta = normaliser.find_beta(
-        lambda: _measure(call, rows, level),
-        lambda: RowStats.of_counts(request.n_keys.expand(rows), torch.float32),
-    )
-    return call._replace(beta=_flat_rows(beta, rows))
+        return call._replace(
+            coefficients=fusion.coefficients, threshold=fusion.threshold, hold_at=fusion.hold_at,
+            detached=fusion.detached,
+        ), None  # fmt: skip
+    measured: list[RowStats] = []
+
+    def measure() -> RowStats:
+        measured.append(_name(call_kernel(call._replace(kind="stats", sink=None, stats=True), level), rows))
+        return measured[0]
+
+    beta = normaliser.find_beta(measure, lambda: RowStats.of_counts(request.n_keys.expand(rows), torch.float32))
+    call = call._replace(beta=_flat_rows(beta, rows), stats=call.stats and not measured)
+    return call, measured[0] if measured else None
 
 
-def _measure(call: Call, rows: torch.Size, level: str | None) -> RowStats:
-    _, *stats = call._replace(kind="stats", stats=True).run(level)
-    return RowStats(*(field.reshape(rows) for field in stats))
+def _name(results: Results, rows: torch.Size) -> RowStats:
+    return RowStats(*(field.reshape(rows) for field in results[1:6]))
 
 
 def _prepare(request: Request) -> tuple[Tensor, Tensor, Tensor]:
@@ -133,9 +132,13 @@ def _prepare(request: Request) -> tuple[Tensor, Tensor, Tensor]:
     return request.normaliser.prepare_query(query.float(), request.n_keys).float(), key.float(), value.float()
 
 
-def _flat_mask(tensor: Tensor | None, rows: torch.Size, n_k: int) -> Tensor | None:
-    return None if tensor is None else four_dimensional(tensor.expand(*rows, n_k))
+def _flat_mask(table: Tensor | None, rows: torch.Size, n_k: int) -> Tensor | None:
+    """A mask in four dimensions, of size 1 where it is the same for all."""
+    if table is None:
+        return None
+    return four_dimensional(table.expand(*rows, n_k) if len(rows) > 3 else table)
 
 
 def _flat_rows(tensor: Rows, rows: torch.Size) -> Tensor:
-    return four_dimensional(tensor.detach().to(torch.float32).expand(rows)[..., None])[..., 0]
+    """β or a sink as float32 numbers [B, H, n_q], broadcast without a copy."""
+    return four_dimensional(tensor.to(torch.float32).expand(rows)[..., None])[..., 0]

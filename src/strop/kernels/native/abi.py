@@ -16,10 +16,12 @@ import torch
 
 from strop.errors import ArgumentError
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 LEVELS = ("baseline", "avx2", "avx512")
 KINDS = {"softmax": 0, "sparsemax": 1, "entmax15": 2, "stats": 3}
 MOST_COEFFICIENTS = 16
+PLANES = 5
+"""Numbers of each row that the forward pass keeps for a backward pass."""
 
 
 class Strides(ctypes.Structure):
@@ -33,7 +35,7 @@ class Args(ctypes.Structure):
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("q", "k", "v", "out", "keep", "bias", "beta_rows", "sink")),
-        *((name, ctypes.c_void_p) for name in ("n_keys", "max", "min", "logsumexp", "mean")),
+        *((name, ctypes.c_void_p) for name in ("n_keys", "max", "min", "logsumexp", "mean", "rows")),
         *((name, Strides) for name in ("qs", "ks", "vs", "os", "keeps", "biass", "betas", "sinks")),
         *(
             (name, ctypes.c_int64)
@@ -48,6 +50,17 @@ class Args(ctypes.Structure):
     ]
 
 
+class Flow(ctypes.Structure):
+    """`strop::Flow` of native.h, field by field."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("d_out", "d_max", "d_min", "d_logsumexp", "d_mean")),
+        *((name, ctypes.c_void_p) for name in ("d_q", "d_k", "d_v", "d_bias", "d_beta", "d_sink")),
+        *((name, Strides) for name in ("d_outs", "d_qs", "d_ks", "d_vs", "d_biass")),
+        ("slope", ctypes.c_int32),
+    ]
+
+
 class Library:
     """The loaded kernel, the instruction sets this machine can run and the address of torch's thread team."""
 
@@ -55,19 +68,31 @@ class Library:
         self.path = path
         self._dll = ctypes.CDLL(str(path))
         self._dll.strop_native_abi.restype = ctypes.c_int64
-        expected, found = ABI_VERSION * 100000 + ctypes.sizeof(Args), self._dll.strop_native_abi()
+        sizes = ctypes.sizeof(Args) + ctypes.sizeof(Flow)
+        expected, found = ABI_VERSION * 100000 + sizes, self._dll.strop_native_abi()
         if found != expected:
             raise OSError(f"{path.name} is of another version ({found}, not {expected}); install the package again")
         self._dll.strop_native_level.restype = ctypes.c_char_p
         self._dll.strop_native_run.argtypes = [ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p]
+        self._dll.strop_native_backward.argtypes = [ctypes.c_void_p, *self._dll.strop_native_run.argtypes]
         self.levels = tuple(name for i, name in enumerate(LEVELS) if self._dll.strop_native_level(i))
         self.team = torch_team()
 
     def run(self, args: Args, level: str | None = None) -> None:
         """Run one call on as many threads as torch is set to use."""
-        chosen = LEVELS.index(level or self.levels[-1])
         args.threads = torch.get_num_threads()
-        status = self._dll.strop_native_run(ctypes.addressof(args), chosen, self.team)
+        self._check(self._dll.strop_native_run(ctypes.addressof(args), self._number(level), self.team), level)
+
+    def run_backward(self, args: Args, flow: Flow, level: str | None = None) -> None:
+        """Run the backward pass of one call."""
+        args.threads = torch.get_num_threads()
+        addresses = ctypes.addressof(args), ctypes.addressof(flow)
+        self._check(self._dll.strop_native_backward(*addresses, self._number(level), self.team), level)
+
+    def _number(self, level: str | None) -> int:
+        return LEVELS.index(level or self.levels[-1])
+
+    def _check(self, status: int, level: str | None) -> None:
         if status == 1:
             raise MemoryError("The native kernel could not allocate its working memory.")
         if status == 2:

@@ -1,4 +1,4 @@
-"""From tensors to the native kernel and back: one flat operator, which torch.compile sees as a whole.
+"""From tensors to the forward pass of the native kernel and back.
 
 Tensors are handed over as pointers and strides: broadcast masks keep stride 0, grouped keys are not repeated and a
 transposed cache is read where it lies. Only a last dimension that is not contiguous is copied.
@@ -14,12 +14,15 @@ import torch
 from torch import Tensor
 
 from strop.errors import StateError
-from strop.kernels.native.abi import KINDS, Args, Library, library
-from strop.kernels.tracing import may_look
+from strop.kernels.native.abi import KINDS, PLANES, Args, Library, library
 
 
 class Call(NamedTuple):
-    """One kernel call on tensors [B, H, n, d]; keep and bias are [B, H, n_q, n_k], beta and sink [B, H, n_q]."""
+    """One kernel call on tensors [B, H, n, d]; keep and bias broadcast to [B, H, n_q, n_k].
+
+    beta and sink are [B, H, n_q]. `coefficients` make β the curve of `EntropyBeta`, else `beta`, else `constant`. `train` keeps what a backward pass
+    needs.
+    """
 
     query: Tensor
     key: Tensor
@@ -36,30 +39,68 @@ class Call(NamedTuple):
     coefficients: Sequence[float] = ()
     threshold: float = 0.0
     hold_at: float = math.inf
+    detached: bool = False
     stats: bool = False
-
-    def run(self, level: str | None = None) -> list[Tensor]:
-        """Output, then n_keys, max, min, logsumexp and mean where statistics are asked for."""
-        if not may_look(self.query):
-            return list(_operator(*self._replace(coefficients=list(self.coefficients))))
-        return execute(self, level)
+    train: bool = False
 
 
-def execute(call: Call, level: str | None = None) -> list[Tensor]:
-    """Fill the struct and run."""
+FIELDS = (
+    "Tensor query, Tensor key, Tensor value, Tensor? keep, Tensor? bias, Tensor? beta, Tensor? sink, SymInt? diagonal,"
+    " float scale, float softcap, str kind, float constant, float[] coefficients, float threshold, float hold_at,"
+    " bool detached, bool stats, bool train"
+)
+"""The fields of `Call`, in their order, in torch's words."""
+
+
+class Results(NamedTuple):
+    """Output [B, H, n_q, d_v]; statistics [B, H, n_q] and what a backward pass needs, empty where not asked for."""
+
+    out: Tensor
+    n_keys: Tensor
+    max: Tensor
+    min: Tensor
+    logsumexp: Tensor
+    mean: Tensor
+    rows: Tensor
+
+
+def execute(call: Call, level: str | None = None) -> Results:
+    """Run the kernel."""
+    results = make_results(call)
+    kernel, args, tensors = prepare(call, results)
+    kernel.run(args, level)
+    del tensors  # until here the kernel reads their memory
+    return results
+
+
+def prepare(call: Call, results: Results) -> tuple[Library, Args, list[Tensor | None]]:
+    """Find the kernel and fill its struct; the tensors are to be held until it is done."""
     kernel = library()
     if not isinstance(kernel, Library):
         raise StateError(f"impl='native' must be loaded, but {kernel}.")
-    out, *stats = results = _results(call)
-    tensors = [  # held here until the kernel is done with their memory
-        _dense_rows(call.query), _dense_rows(call.key), _dense_rows(call.value),
-        out, call.keep, call.bias, call.beta, call.sink,
+    tensors = [
+        dense_rows(call.query), dense_rows(call.key), dense_rows(call.value), results.out,
+        broadcast(call.keep, call), broadcast(call.bias, call), call.beta, call.sink,
     ]  # fmt: skip
-    pointers: list[int | None] = [None if tensor is None else tensor.data_ptr() for tensor in tensors]
+    rows = [*(results[1:6] if call.stats else [None] * 5), results.rows if call.train else None]
+    pointers = [address(tensor) for tensor in (*tensors, *rows)]
     strides = [() if tensor is None else tensor.stride() for tensor in tensors]
-    rows: list[int | None] = [field.data_ptr() for field in stats] or [None] * 5
-    kernel.run(Args(*pointers, *rows, *strides, *_sizes(call), *_numbers(call)), level)
-    return results
+    return kernel, Args(*pointers, *strides, *_sizes(call), *_numbers(call)), tensors
+
+
+def address(tensor: Tensor | None) -> int | None:
+    """Where a tensor's numbers lie."""
+    return None if tensor is None else tensor.data_ptr()
+
+
+def dense_rows(tensor: Tensor) -> Tensor:
+    """The tensor, or a copy whose rows are contiguous."""
+    return tensor if tensor.stride(-1) == 1 or tensor.shape[-1] <= 1 else tensor.contiguous()
+
+
+def broadcast(table: Tensor | None, call: Call) -> Tensor | None:
+    """A mask, a bias or its gradient with steps of 0 where it has a size of 1."""
+    return None if table is None else table.expand(*call.query.shape[:-1], call.key.shape[2])
 
 
 def _sizes(call: Call) -> tuple[int, ...]:
@@ -79,35 +120,11 @@ def _numbers(call: Call) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _results(call: Call) -> list[Tensor]:
-    rows = call.query.shape[:-1]
-    out = call.query.new_empty(*rows, call.value.shape[-1] if call.kind != "stats" else 0)
-    if not call.stats:
-        return [out]
-    counts = torch.empty(rows, dtype=torch.int64)
-    return [out, counts, *(torch.empty(rows, dtype=torch.float32) for _ in range(4))]
-
-
-def _dense_rows(tensor: Tensor) -> Tensor:
-    return tensor if tensor.stride(-1) == 1 or tensor.shape[-1] <= 1 else tensor.contiguous()
-
-
-def _execute_flat(*fields: Any) -> list[Tensor]:
-    return execute(Call(*fields))
-
-
-def _make_results(*fields: Any) -> list[Tensor]:
-    return _results(Call(*fields))
-
-
-_SCHEMA = (
-    "(Tensor query, Tensor key, Tensor value, Tensor? keep, Tensor? bias, Tensor? beta, Tensor? sink, SymInt? diagonal,"
-    " float scale, float softcap, str kind, float constant, float[] coefficients, float threshold, float hold_at,"
-    " bool stats) -> Tensor[]"
-)
-"""The fields of `Call`, in their order, in torch's words."""
-
-_operator = torch.library.custom_op(
-    "strop::native_attention", _execute_flat, mutates_args=(), device_types="cpu", schema=_SCHEMA
-)
-_operator.register_fake(_make_results)
+def make_results(call: Call) -> Results:
+    """Make room for what a call returns."""
+    rows, like = call.query.shape[:-1], call.query
+    out = like.new_empty(*rows, call.value.shape[-1] if call.kind != "stats" else 0)
+    asked = rows if call.stats else (0,)
+    counts = like.new_empty(asked, dtype=torch.int64)
+    fields = [like.new_empty(asked, dtype=torch.float32) for _ in range(4)]
+    return Results(out, counts, *fields, like.new_empty((PLANES, *rows) if call.train else (0,), dtype=torch.float32))

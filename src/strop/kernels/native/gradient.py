@@ -1,104 +1,171 @@
-"""Gradients of a native call: the forward pass is the kernel's, the backward pass recomputes rows a few at a time.
+"""Gradients of a native call, and the flat operators by which torch.compile sees forward and backward pass as a whole.
 
-A block of rows is computed again by the definition (`dense`), with all that β and the normaliser's parameters depend
-on, and differentiated by torch; so memory stays O(n) and every path has its gradient, β's dependence on the entropy
-included. Second derivatives are refused.
+What β, a sink or the statistics depend on is torch's business: the backward pass returns the gradients of each row's β
+and sink and takes those of its statistics, and autograd does the rest. Second derivatives are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from strop.errors import StateError
-from strop.kernels.dense import attend_block
-from strop.kernels.request import Request
-from strop.kernels.shapes import repeat_heads, row_blocks
-from strop.sharpness import RowStats, upcast
+from strop.kernels.native.abi import Flow
+from strop.kernels.native.call import (
+    FIELDS,
+    Call,
+    Results,
+    address,
+    broadcast,
+    dense_rows,
+    execute,
+    make_results,
+    prepare,
+)
+from strop.kernels.tracing import may_look
 
-Forward = Callable[[], tuple[Tensor, RowStats | None]]
+TENSORS = 7
+"""The fields of a call that are tensors: its first."""
 
 
-def differentiate(forward: Forward, request: Request) -> tuple[Tensor, RowStats | None]:
-    """Run `forward` so that its results carry gradients to query, key, value, bias and learned parameters."""
-    learned = [p for p in request.normaliser.parameters() if p.requires_grad]
-    apply: Callable[..., tuple[Tensor, ...]] = _Recomputed.apply
-    out, *stats = apply(forward, request, *request[:3], request.mask.bias, *learned)
-    return out, RowStats(*stats) if request.return_stats else None
+class Flows(NamedTuple):
+    """What flows back into the results of a call that can be differentiated; None for nothing."""
+
+    out: Tensor | None = None
+    max: Tensor | None = None
+    min: Tensor | None = None
+    logsumexp: Tensor | None = None
+    mean: Tensor | None = None
 
 
-class _Recomputed(torch.autograd.Function):
+class Gradients(NamedTuple):
+    """Gradients of a call's tensors, empty where not wanted."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    bias: Tensor
+    beta: Tensor
+    sink: Tensor
+
+
+def call_kernel(call: Call, level: str | None = None) -> Results:
+    """Run the kernel, with gradients where `train` says so."""
+    call = call._replace(coefficients=list(call.coefficients))
+    if not may_look(call.query):
+        return Results(*_operator(*call))
+    if not call.train:
+        return execute(call, level)
+    apply: Any = _Attention.apply
+    return Results(*apply(*call, level))
+
+
+def execute_backward(
+    call: Call, rows: Tensor, flows: Flows, wanted: Sequence[bool], level: str | None = None
+) -> Gradients:
+    """Run the backward pass; `wanted` says which of the call's tensors want a gradient."""
+    if flows.out is None or call.kind == "stats":  # nothing but statistics
+        call, flows = call._replace(kind="stats"), flows._replace(out=None)
+    found = make_gradients(call, wanted)
+    kernel, args, held = prepare(call, make_results(call)._replace(rows=rows))
+    out = None if flows.out is None else dense_rows(flows.out.to(call.query.dtype))
+    fields = [None if flow is None else flow.float().contiguous() for flow in flows[1:]]
+    of_bias = broadcast(found.bias, call) if found.bias.numel() else None
+    filled = [out, *(None if grad.numel() == 0 else grad for grad in found[:3]), of_bias]
+    pointers = [address(x) for x in (out, *fields, *filled[1:], *(g if g.numel() else None for g in found[4:]))]
+    strides = [() if tensor is None else tensor.stride() for tensor in filled]
+    slope = bool(call.coefficients) and call.kind == "softmax" and not call.detached
+    kernel.run_backward(args, Flow(*pointers, *strides, slope), level)
+    del held  # until here the kernel reads their memory
+    return found._replace(key=found.key.to(call.key.dtype), value=found.value.to(call.value.dtype))
+
+
+def make_gradients(call: Call, wanted: Sequence[bool]) -> Gradients:
+    """Make room: those of key, value and bias grow in float32, from zero."""
+    tensors = (call.query, call.key, call.value, call.keep, call.bias, call.beta, call.sink)
+    nothing = call.query.new_empty(0)
+    query, key, value, _, bias, beta, sink = (
+        nothing if tensor is None or not want else tensor for tensor, want in zip(tensors, wanted, strict=True)
+    )
+    grown = (x.new_zeros(x.shape, dtype=torch.float32) for x in (key, value, bias, beta, sink))
+    return Gradients(query.new_zeros(query.shape), *grown)
+
+
+class _Attention(torch.autograd.Function):
+    """The operator below without its detours: on a small input they would cost as much as the kernel."""
+
     @staticmethod
-    def forward(ctx: Any, forward: Forward, request: Request, *inputs: Tensor | None) -> tuple[Tensor, ...]:
-        out, stats = forward()
-        nothing = torch.empty(0)  # the inputs are saved below, where a checkpoint can drop them
-        ctx.request = request._replace(query=nothing, key=nothing, value=nothing, mask=replace(request.mask, bias=None))
-        ctx.save_for_backward(*inputs)
-        if stats is None:
-            return (out,)
-        ctx.mark_non_differentiable(stats.n_keys)
-        return (out, *stats)
+    def forward(ctx: Any, *fields: Any) -> tuple[Tensor, ...]:
+        results = execute(Call(*fields[:-1]), fields[-1])
+        _save(ctx, fields[:-1], results)
+        ctx.level = fields[-1]
+        return tuple(results)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *flows: Tensor | None) -> Any:
         if torch.is_grad_enabled():  # create_graph: the result would carry no gradient of its own, silently
             raise StateError("The native kernel has no second derivatives. Use impl='streaming' for them.")
-        wanted = ctx.needs_input_grad[2:]
-        saved = ctx.saved_tensors  # once: a checkpoint unpacks them a single time
-        totals = _add_blocks(_block_gradients(ctx.request, saved, grads, wanted))
-        cast = (t if t is None else t.to(x.dtype) for t, x in zip(totals, saved, strict=True))
-        return (None, None, *cast)
+        return (*_differentiate(ctx, *flows), None)
 
 
-def _add_blocks(blocks: Iterator[list[Tensor | None]]) -> list[Tensor | None]:
-    """Rows of the query's gradient stand side by side, all others sum over blocks; not in place, as vmap demands."""
-    of_rows: list[Tensor] = []
-    totals: list[Tensor | None] = []
-    for query, *others in blocks:
-        of_rows += [] if query is None else [query]
-        pairs = zip(totals, others, strict=True) if totals else ((None, other) for other in others)
-        totals = [a if b is None else b if a is None else a + b for a, b in pairs]
-    return [torch.cat(of_rows, -2) if of_rows else None, *totals]
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    results = Results(*output)
+    ctx.set_materialize_grads(False)
+    ctx.mark_non_differentiable(results.n_keys, results.rows)
+    ctx.save_for_backward(*inputs[:TENSORS], results.rows)
+    ctx.numbers = inputs[TENSORS:]
+    ctx.level = None
 
 
-def _block_gradients(
-    request: Request, inputs: tuple[Tensor, ...], grads: tuple[Tensor, ...], wanted: tuple[bool, ...]
-) -> Iterator[list[Tensor | None]]:
-    careful = not bool(inputs[2].isfinite().all())
-    for rows in (slice(*ends) for ends in row_blocks(inputs[0], inputs[1].shape[-2])):
-        yield _gradients_of_rows(request, inputs, grads, wanted, rows, careful)
-
-
-def _gradients_of_rows(
-    request: Request,
-    inputs: tuple[Tensor, ...],
-    grads: tuple[Tensor, ...],
-    wanted: tuple[bool, ...],
-    rows: slice,
-    careful: bool,
-) -> list[Tensor | None]:
-    query, key, value, bias = (
-        _leaf(x, w) for x, w in zip((inputs[0][..., rows, :], *inputs[1:4]), wanted, strict=False)
+def _differentiate(ctx: Any, out: Tensor | None, _: Tensor | None, *stats: Tensor | None) -> tuple[Tensor | None, ...]:
+    *tensors, rows = ctx.saved_tensors  # once: a checkpoint unpacks them a single time
+    wanted = [bool(want) for want in ctx.needs_input_grad[:TENSORS]]
+    nothing = [None] * len(ctx.numbers)
+    flows = Flows(out, *stats[:4])
+    if all(flow is None for flow in flows):
+        return (*[None] * TENSORS, *nothing)
+    call = Call(*tensors, *ctx.numbers)
+    looks = may_look(call.query)
+    found = (
+        execute_backward(call, rows, flows, wanted, ctx.level)
+        if looks
+        else Gradients(*_backward(*call, rows, *flows, wanted))
     )
-    assert query is not None
-    assert key is not None
-    assert value is not None
-    with torch.enable_grad():
-        mask = replace(request.mask, bias=bias).rows(rows.start, rows.stop)
-        keys, values = (repeat_heads(upcast(x), query) for x in (key, value))
-        again = request._replace(query=upcast(query), key=keys, value=values, mask=mask)
-        out, stats = attend_block(again, careful=careful, kept=None)
-    results = [out, *(stats[1:] if stats is not None else ())]
-    cotangents = [grads[0][..., rows, :].to(out.dtype), *(g[..., rows] for g in grads[2:])]
-    flows = [(r, c) for r, c in zip(results, cotangents, strict=True) if r.requires_grad]
-    leaves = [x for x, w in zip((query, key, value, bias, *inputs[4:]), wanted, strict=True) if w and x is not None]
-    found = iter(torch.autograd.grad([r for r, _ in flows], leaves, [c for _, c in flows], allow_unused=True))
-    return [next(found) if w else None for w in wanted]
+    grads = (*found[:3], None, *found[3:])
+    return (*(grad if want else None for grad, want in zip(grads, wanted, strict=True)), *nothing)
 
 
-def _leaf(tensor: Tensor | None, wanted: bool) -> Tensor | None:
-    return None if tensor is None else tensor.detach().requires_grad_(wanted)
+def _split(flat: Sequence[Any]) -> tuple[Call, Tensor, Flows, list[bool]]:
+    *fields, rows = flat[:-6]
+    return Call(*fields), rows, Flows(*flat[-6:-1]), flat[-1]
+
+
+def _make_cast_gradients(*flat: Any) -> Gradients:
+    call, _, _, wanted = _split(flat)
+    found = make_gradients(call, wanted)
+    return found._replace(key=found.key.to(call.key.dtype), value=found.value.to(call.value.dtype))
+
+
+_operator = torch.library.custom_op(
+    "strop::native_attention",
+    lambda *fields: execute(Call(*fields)),
+    mutates_args=(),
+    device_types="cpu",
+    schema=f"({FIELDS}) -> (Tensor out, Tensor n_keys, Tensor max, Tensor min, Tensor logsumexp, Tensor mean,"
+    " Tensor rows)",
+)
+_operator.register_fake(lambda *fields: make_results(Call(*fields)))
+_operator.register_autograd(_differentiate, setup_context=_save)
+
+_backward = torch.library.custom_op(
+    "strop::native_attention_backward",
+    lambda *flat: execute_backward(*_split(flat)),
+    mutates_args=(),
+    device_types="cpu",
+    schema=f"({FIELDS}, Tensor rows, Tensor? d_out, Tensor? d_max, Tensor? d_min, Tensor? d_logsumexp, Tensor? d_mean,"
+    " bool[] wanted) -> (Tensor query, Tensor key, Tensor value, Tensor bias, Tensor beta, Tensor sink)",
+)
+_backward.register_fake(_make_cast_gradients)

@@ -19,6 +19,7 @@
 
 #include "native.h"
 #include "native_careful.h"
+#include "native_careful_backward.h"
 
 #ifndef __has_builtin
 #define __has_builtin(x) 0
@@ -30,7 +31,8 @@
 #endif
 
 #define KERNELS(NAME)                                                                                                        \
-    constexpr Kernels kernels = {NAME, block_units, block_scratch, block_unit, decodes, decode_shared, decode_units, decode_unit};
+    constexpr Kernels kernels = {NAME,          block_units,  block_scratch, block_unit, decodes, decode_shared, decode_units,      \
+                                 decode_unit, back_units, back_scratch,  back_unit};
 
 namespace strop {
 
@@ -44,6 +46,9 @@ constexpr int W = 4, MV = 2, NT = 4;
 #include "native_finish.inl"
 #include "native_unit.inl"
 #include "native_decode.inl"
+#include "native_outer.inl"
+#include "native_flow.inl"
+#include "native_backward.inl"
 KERNELS("baseline")
 }  // namespace baseline
 
@@ -66,6 +71,9 @@ constexpr int W = 8, MV = 3, NT = 4;
 #include "native_finish.inl"
 #include "native_unit.inl"
 #include "native_decode.inl"
+#include "native_outer.inl"
+#include "native_flow.inl"
+#include "native_backward.inl"
 KERNELS("avx2")
 #undef STROP_AVX2
 }  // namespace avx2
@@ -88,6 +96,9 @@ constexpr int W = 16, MV = 2, NT = 8;
 #include "native_finish.inl"
 #include "native_unit.inl"
 #include "native_decode.inl"
+#include "native_outer.inl"
+#include "native_flow.inl"
+#include "native_backward.inl"
 KERNELS("avx512")
 #undef STROP_AVX512
 }  // namespace avx512
@@ -111,21 +122,25 @@ static const Kernels *find_kernels(int32_t level) {   // 0 baseline, 1 AVX2 with
     return nullptr;
 }
 
+constexpr int BLOCKS = -1, BACKWARD = -2;   // phases; those of decoding count from 0
 struct Job {
     const Args *a;
     const Kernels *k;
     int64_t units;
-    int phase;           // -1: blocks
-    char *scratch;       // blocks: one piece a thread; decoding: one for the call
+    int phase;
+    char *scratch;       // one piece a thread; decoding: one for the call
     int64_t piece;
     std::atomic<int64_t> next, worker;
+    const Flow *flow;    // backward only
+    Turns turns;
 };
 
 static void work(void *data) {
     Job &job = *(Job *)data;
     void *scratch = job.scratch + (job.phase < 0 ? job.piece * job.worker.fetch_add(1) : 0);
     for (int64_t unit; (unit = job.next.fetch_add(1)) < job.units;) {
-        if (job.phase < 0) job.k->block_unit(*job.a, unit, scratch);
+        if (job.phase == BLOCKS) job.k->block_unit(*job.a, unit, scratch);
+        else if (job.phase == BACKWARD) job.k->back_unit(*job.a, *job.flow, unit, scratch, job.turns);
         else job.k->decode_unit(*job.a, job.phase, unit, scratch);
     }
 }
@@ -199,7 +214,7 @@ struct Memory {
 #define DOOR extern "C" __attribute__((visibility("default")))
 #endif
 
-DOOR int64_t strop_native_abi(void) { return strop::ABI_VERSION * 100000 + (int64_t)sizeof(strop::Args); }
+DOOR int64_t strop_native_abi(void) { return strop::ABI_VERSION * 100000 + (int64_t)(sizeof(strop::Args) + sizeof(strop::Flow)); }
 
 DOOR const char *strop_native_level(int32_t level) {
     const strop::Kernels *k = strop::find_kernels(level);
@@ -217,12 +232,32 @@ DOOR int32_t strop_native_run(const strop::Args *a, int32_t level, void *gomp_pa
     int64_t team = decode ? 1 : larger(1, smaller(a->threads, units));
     Memory memory(piece * team);
     if (!memory.piece) return 1;
-    Job job{a, k, 0, -1, memory.piece->at, piece, {0}, {0}};
-    if (!decode) run_phase(job, -1, units, a->threads, (GompParallel)gomp_parallel);
+    Job job{a, k, 0, BLOCKS, memory.piece->at, piece, {0}, {0}, nullptr, {}};
+    if (!decode) run_phase(job, BLOCKS, units, a->threads, (GompParallel)gomp_parallel);
     for (int phase = 0; decode && phase < 4; phase++) {
         int64_t heads = k->decode_units(*a, phase);
         bool alone = phase % 2 && heads < 256;   // merges are small: waking the team would cost more
         run_phase(job, phase, heads, alone ? 1 : a->threads, (GompParallel)gomp_parallel);
     }
+    return 0;
+}
+
+// As above. Heads that share a bias whose gradient is wanted take turns with each other.
+DOOR int32_t strop_native_backward(const strop::Args *a, const strop::Flow *f, int32_t level, void *gomp_parallel) {
+    using namespace strop;
+    const Kernels *k = find_kernels(level);
+    if (!k) return 2;
+    if (a->batch * a->heads * a->n_q == 0) return 0;
+    int64_t units = k->back_units(*a), chains = a->batch * a->heads / a->group, piece = (k->back_scratch(*a) + 63) / 64 * 64;
+    bool common = f->d_bias && ((a->batch > 1 && !f->d_biass.batch) || (a->heads > 1 && !f->d_biass.head));
+    bool apart = !f->d_k && !f->d_v && !(f->d_bias && (common || !f->d_biass.row));
+    int64_t team = larger(1, smaller(a->threads, units)), of_turns = units * (int64_t)sizeof(std::atomic<int32_t>);
+    Memory memory(piece * team + of_turns);
+    if (!memory.piece) return 1;
+    auto *passed = (std::atomic<int32_t> *)(memory.piece->at + piece * team);
+    for (int64_t i = 0; i < units; i++) new (passed + i) std::atomic<int32_t>(INT32_MAX);
+    chains = apart ? units : common ? 1 : chains;
+    Job job{a, k, 0, BACKWARD, memory.piece->at, piece, {0}, {0}, f, {passed, chains, units / chains}};
+    run_phase(job, BACKWARD, units, a->threads, (GompParallel)gomp_parallel);
     return 0;
 }

@@ -3,6 +3,9 @@
 #pragma once
 #include <stdint.h>
 
+#include <atomic>
+#include <thread>
+
 namespace strop {
 
 enum Kind : int32_t { KIND_SOFTMAX = 0, KIND_SPARSEMAX = 1, KIND_ENTMAX15 = 2, KIND_STATS = 3 };
@@ -10,7 +13,7 @@ enum BetaFrom : int32_t { BETA_CONSTANT = 0, BETA_ROWS = 1, BETA_ENTROPY = 2 };
 
 struct Strides { int64_t batch, head, row, col; };
 
-// Mirrored field by field in native_abi.py; ABI_VERSION guards against a stale build.
+// Mirrored field by field in abi.py; ABI_VERSION guards against a stale build.
 struct Args {
     const void *q, *k, *v;
     void *out;
@@ -18,6 +21,7 @@ struct Args {
     const float *bias, *beta_rows, *sink;   // each may be null
     int64_t *n_keys;                        // [B, H, n_q] contiguous; null when statistics are not wanted
     float *max, *min, *logsumexp, *mean;    // as n_keys
+    float *rows;                            // [PLANES, B, H, n_q]: what a backward pass needs; null when none will come
     Strides qs, ks, vs, os, keeps, biass, betas, sinks;
     int64_t batch, heads, group, n_q, n_k, d, dv;   // query head h reads key head h / group
     int64_t threads;
@@ -28,7 +32,21 @@ struct Args {
     double coefficients[16];                // of the polynomial in the entropy, highest power first
     double threshold, hold_at;              // beta = 1 at or below threshold; entropies past hold_at count as hold_at
 };
-constexpr int64_t ABI_VERSION = 2;
+constexpr int64_t ABI_VERSION = 3;
+
+// Planes of `rows`, with y = e - max. A row that only the careful path can do has NaN for its max; one that sees nothing has zeros.
+enum Plane { PLANE_TOP, PLANE_BETA, PLANE_TOTAL, PLANE_SUM, PLANE_MIDDLE, PLANES };   // max, β·log2(e) or τ, share/Σ w, 1/Σ exp(y), mean - max
+
+// What flows back into a call, and the gradients to fill; each pointer may be null: not given, or not wanted. Gradients of bias, key
+// and value are added to what is there. Mirrored in abi.py.
+struct Flow {
+    const void *d_out;
+    const float *d_max, *d_min, *d_logsumexp, *d_mean;   // [B, H, n_q] contiguous
+    void *d_q;
+    float *d_k, *d_v, *d_bias, *d_beta, *d_sink;         // the last two [B, H, n_q] contiguous
+    Strides d_outs, d_qs, d_ks, d_vs, d_biass;
+    int32_t slope;                                       // gradients reach the entropy through β
+};
 
 // A hidden key's logit: finite, so that arithmetic on it stays finite, and no sum of products lands on this exact value.
 constexpr float HIDDEN = -1.0731729e38f;
@@ -58,6 +76,21 @@ inline uint16_t store_bf16(float value) {   // round to nearest, ties to even; N
     return uint16_t((x.u + 0x7fffu + ((x.u >> 16) & 1u)) >> 16);
 }
 
+// Rows of one key head add to the same gradients, each unit in its turn, so that sums have one order on any number of threads.
+// Units pass over key blocks from the last to the first: `passed` of a unit is the last block it has done (-1: all), and its follower
+// stays behind it. A unit waits only for one that was taken earlier, so somebody can always go on.
+struct Turns {
+    std::atomic<int32_t> *passed;   // of every unit, by chain and place in the chain
+    int64_t chains, length;         // a chain is a key head, or all heads where they share a bias, or a unit where nothing is shared
+
+    void wait(int64_t unit, int64_t block) const {
+        if (unit % length == 0) return;
+        for (int spins = 0; passed[unit - 1].load(std::memory_order_acquire) > block; spins++)
+            if (spins > 64) std::this_thread::yield();
+    }
+    void pass(int64_t unit, int64_t block) { passed[unit].store((int32_t)block, std::memory_order_release); }
+};
+
 struct Kernels {   // one set per instruction set
     const char *name;
     int64_t (*block_units)(const Args &);
@@ -67,6 +100,9 @@ struct Kernels {   // one set per instruction set
     int64_t (*decode_shared)(const Args &);              // bytes a call
     int64_t (*decode_units)(const Args &, int phase);
     void (*decode_unit)(const Args &, int phase, int64_t unit, void *shared);
+    int64_t (*back_units)(const Args &);
+    int64_t (*back_scratch)(const Args &);               // bytes a thread
+    void (*back_unit)(const Args &, const Flow &, int64_t unit, void *scratch, Turns &);
 };
 
 }  // namespace strop

@@ -12,7 +12,7 @@ struct Group {
     Extremes x;
     vf sum[MV], moment[MV];      // raw statistics: Σ 2^y and Σ y·2^y with y = (e - max)·log2(e)
     vf top[MV], beta[MV], total[MV];   // weights: 2^((e - top)·beta), whose sum is `total`; or top and threshold
-    float odd[LANES];            // rows that only the careful path can do
+    float odd[LANES], share[LANES];   // rows that only the careful path can do; what multiplies the weights in the end
 };
 
 struct Unit {
@@ -118,7 +118,7 @@ static void start_group(Unit &u, Group &g, int64_t row) {
     for (int64_t r = 0; r < LANES; r++) {
         bool known = a.kind == KIND_SOFTMAX && !beta_needs_row(a) && r < g.rows;
         double b = known ? beta_of_row(a, {u.b, u.h, row + r}, 0.0) : 1.0;
-        g.odd[r] = !(b > 1e-30 && b < 1e30);
+        g.odd[r] = !(b > 1e-30 && b < 1e30), g.share[r] = 0.0f;
         beta[r] = g.odd[r] ? LOG2E : float(b * 1.4426950408889634);
     }
     for (int m = 0; m < MV; m++) {
@@ -130,7 +130,7 @@ static void start_group(Unit &u, Group &g, int64_t row) {
 }
 
 // Logits of one key block with bias, cap and mask applied, and the lanes' extremes brought up to date.
-static Sight block_logits(Unit &u, Group &g, Floats key, int64_t j, int64_t keys, float *s) {
+static Sight block_logits(Unit &u, Group &g, Floats key, int64_t j, int64_t keys, float *s, bool reduce = true) {
     const Args &a = u.a;
     Tile t{u.b, u.h, g.row, g.rows, j, smaller(keys, visible_end(a, g.row + g.rows - 1) - j)};
     if (t.keys <= 0) return NONE;
@@ -140,7 +140,7 @@ static Sight block_logits(Unit &u, Group &g, Floats key, int64_t j, int64_t keys
     if (a.softcap > 0) cap_logits(a.softcap, t.keys * LANES, s);
     if (a.bias) add_bias(a, t, s, u.spare);
     if (sight == ALL) {
-        reduce_all(s, t.keys, g.x);
+        if (reduce) reduce_all(s, t.keys, g.x);
     } else {
         visibility(a, t, u.visible);
         hide_and_reduce(u.visible, s, t.keys, g.x);

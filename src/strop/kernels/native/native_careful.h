@@ -44,6 +44,17 @@ inline void write_stats(const Args &a, Row r, const RowSums &s) {
     write_fields(a, r, s.n_keys, s.max, s.min, double(s.max) + log(double(s.sum)), mean);
 }
 
+// For a backward pass; `total` is the keys' share beside a sink over Σ w.
+inline void write_planes(const Args &a, Row r, double top, double beta, double total, double sum, double middle) {
+    const double fields[PLANES] = {top, beta, total, sum, middle};
+    for (int64_t i = 0; i < PLANES; i++) a.rows[i * a.batch * a.heads * a.n_q + row_index(a, r)] = float(fields[i]);
+}
+inline void write_planes(const Args &a, Row r, const RowSums &s, double beta, double share) {
+    if (s.n_keys == 0) return write_planes(a, r, 0.0, 0.0, 0.0, 0.0, 0.0);
+    bool summed = s.sum > 0;
+    write_planes(a, r, s.max, beta, share, summed ? 1.0 / s.sum : 0.0, summed ? double(s.moment) / s.sum * 0.6931471805599453 : 0.0);
+}
+
 inline double careful_logit(const Args &a, Row r, int64_t j) {
     int64_t q = r.b * a.qs.batch + r.h * a.qs.head + r.i * a.qs.row;
     int64_t k = r.b * a.ks.batch + (r.h / a.group) * a.ks.head + j * a.ks.row;
@@ -130,6 +141,7 @@ inline void careful_row(const Args &a, Row r, double *scratch) {
     for (int64_t j = 0; j < a.n_k; j++) scratch[j] = sees(a, r, j) ? careful_logit(a, r, j) : 0.0;
     CarefulSums raw = careful_sums(a, r, scratch, 1.0);
     if (a.n_keys) write_fields(a, r, raw.n_keys, raw.max, raw.min, raw.lse, raw.mean);
+    if (a.rows) write_planes(a, r, NAN, 0.0, 0.0, 0.0, 0.0);
     if (a.kind == KIND_STATS) return;
     careful_weights(a, r, scratch, raw);
     careful_output(a, r, scratch, scratch + a.n_k);

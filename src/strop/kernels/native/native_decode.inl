@@ -229,6 +229,7 @@ static void phase_finish(Decode &w) {
         }
         if (s.odd) careful_row(a, at, w.doubles);
         else if (a.n_keys) write_stats(a, at, s.sums);
+        if (a.rows && !s.odd) write_planes(a, at, s.sums, s.beta, share);
     }
 }
 

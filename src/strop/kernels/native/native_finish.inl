@@ -34,6 +34,7 @@ static void normalise(Unit &u, Group &g) {
             double total = g.total[m][i], share = 1.0;
             if (a.sink) share = sink_factor(a, {u.b, u.h, g.row + r}, tempered_lse(g.top[m][i], g.beta[m][i], total));
             factor[i] = float(share / total);
+            g.share[r] = factor[i];
         }
         for (int64_t c = 0; c < a.dv; c++) {
             vf x = load(g.ot + c * LANES + m * W) * factor;
@@ -60,7 +61,9 @@ static void finish_group(Unit &u, Group &g) {
     for (int64_t r = 0; r < g.rows; r++) {
         int64_t m = r / W, i = r % W;
         Row row{u.b, u.h, g.row + r};
+        RowSums sums{g.x.max[m][i], g.x.min[m][i], g.sum[m][i], g.moment[m][i], g.x.n_keys[m][i]};
         if (g.odd[r]) careful_row(a, row, u.doubles);
-        else if (a.n_keys) write_stats(a, row, {g.x.max[m][i], g.x.min[m][i], g.sum[m][i], g.moment[m][i], g.x.n_keys[m][i]});
+        else if (a.n_keys) write_stats(a, row, sums);
+        if (a.rows && !g.odd[r]) write_planes(a, row, sums, g.beta[m][i], g.share[r]);
     }
 }

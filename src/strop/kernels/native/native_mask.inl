@@ -59,11 +59,11 @@ static void visibility(const Args &a, const Tile &t, uint8_t *visible) {
         for (int64_t j = 0; j < t.keys; j++) visible[j * LANES + r] = 1;
 }
 
-static void add_bias(const Args &a, const Tile &t, float *s, float *spare) {
+static void add_bias(const Args &a, const Tile &t, float *s, float *spare, float times = 1.0f) {
     const float *bias = a.bias + t.b * a.biass.batch + t.h * a.biass.head + t.row * a.biass.row + t.key * a.biass.col;
     if (a.biass.row == 0) {
         for (int64_t j = 0; j < t.keys; j++)
-            for (int m = 0; m < MV; m++) store(s + j * LANES + m * W, load(s + j * LANES + m * W) + splat(bias[j * a.biass.col]));
+            for (int m = 0; m < MV; m++) store(s + j * LANES + m * W, load(s + j * LANES + m * W) + splat(times * bias[j * a.biass.col]));
         return;
     }
     if (a.biass.col == 1) {
@@ -74,7 +74,7 @@ static void add_bias(const Args &a, const Tile &t, float *s, float *spare) {
     }
     for (int64_t r = t.rows; r < LANES; r++)
         for (int64_t j = 0; j < t.keys; j++) spare[j * LANES + r] = 0.0f;
-    for (int64_t i = 0; i < t.keys * LANES; i += W) store(s + i, load(s + i) + load(spare + i));
+    for (int64_t i = 0; i < t.keys * LANES; i += W) store(s + i, fma(load(spare + i), splat(times), load(s + i)));
 }
 
 // cap·tanh(x/cap): by 2^y away from 0, by the odd series near it, where 1 - 2^y would cancel.
