@@ -24,6 +24,8 @@ AMENDMENTS: dict[str, dict[str, Any]] = {
     "granitemoehybrid": MAMBA | {"layer_types": ["mamba", "attention"]},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
+    "minimax_m3_vl_text": {"layer_types": ["full_attention", "minimax_m3_sparse"], "index_block_size": 4,
+                           "index_topk_blocks": 1},
     "qwen2_5_vl_vision": WINDOW,
     "xlnet": {"d_head": 16},
 }  # fmt: skip

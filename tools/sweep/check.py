@@ -16,7 +16,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -43,6 +43,8 @@ class Outcome:
 
     word: str
     detail: str = ""
+    apart: float = 0.0
+    """The largest difference from the untouched model."""
 
 
 @dataclass
@@ -120,7 +122,7 @@ def _check_doubled(case: Case, column: Column, row: Row, plain: list[Tensor], se
         theirs = _run(column, case)
     outcome = _compare(case, column, row, theirs, lambda model, **words: strop.sharpened(model, Softmax(BETA), **words))
     if outcome.word == "equal" and distance(plain, theirs) < VISIBLE:
-        return Outcome("equal", "but twice the logits hardly change this model")
+        return replace(outcome, detail="but twice the logits hardly change this model")
     return outcome
 
 
@@ -130,7 +132,7 @@ def _compare(case: Case, column: Column, row: Row, theirs: list[Tensor], block: 
         return outcome
     again = _enter(case, column, row, theirs, block, {"partial": True})
     if again.word == "equal" or (again.word == "silent" and _told(case.model, row.left)):
-        return Outcome("partial", outcome.detail)
+        return replace(again, word="partial", detail=outcome.detail)
     return again
 
 
@@ -155,8 +157,8 @@ def _enter(case: Case, column: Column, row: Row, theirs: list[Tensor], block: Bl
     row.left = sorted({*row.left, *left.sites})
     differs = "" if far < CLOSE else f"by {far:.1e} of the largest value"
     if left.sites:
-        return Outcome("silent", f"left alone: {_few(left.sites)}" + (differs and f"; differs {differs}"))
-    return Outcome("differs", differs) if differs else Outcome("equal")
+        return Outcome("silent", f"left alone: {_few(left.sites)}" + (differs and f"; differs {differs}"), far)
+    return Outcome("differs", differs, far) if differs else Outcome("equal", "", far)
 
 
 class _observe:  # noqa: N801, a block, written as one

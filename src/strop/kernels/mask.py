@@ -108,6 +108,10 @@ class Mask:
         total = more.bias if self.bias is None or more.bias is None else self.bias + more.bias
         return Mask(keep, total, self.diagonal)
 
+    def narrow(self, keep: Keep) -> Mask:
+        """Return this mask where `keep` allows it too."""
+        return Mask(keep if self.keep is None else self.keep & keep, self.bias, self.diagonal)
+
     def rows(self, start: int, stop: int) -> Mask:
         """Return the mask of query rows start … stop − 1."""
         return Mask(
@@ -194,6 +198,11 @@ class LazyMask(Mask):
     def add_bias(self, bias: Tensor | None) -> Mask:
         """Return this mask with an additive bias on top."""
         return self if bias is None else replace(self, bias=bias if self.bias is None else self.bias + bias)
+
+    def narrow(self, keep: Keep) -> Mask:
+        """Return this mask where `keep` allows it too."""
+        build = self.build
+        return replace(self, build=lambda start, stop: build(start, stop) & keep[..., start:stop, :])
 
     def rows(self, start: int, stop: int) -> Mask:
         """Build the mask of query rows start … stop − 1."""

@@ -17,19 +17,15 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from strop._checks import require
-from strop.errors import UnsupportedError
 from strop.kernels import Mask, Request
 from strop.kernels.fit import fit_tensors
 from strop.patching.frames import PLAIN, answer
 from strop.patching.masks import MaskTensor, eager_like_mask, sdpa_like_mask
+from strop.patching.sparse import read_choice
 
 _LOCK = threading.RLock()
 _USERS: dict[int, tuple[Any, str | None, int]] = {}
 """id of a config → (the config, its own attention name, how many frames use it)."""
-
-_UNKNOWN = ("indices", "block_indices", "cache")
-"""Keywords of sparse and paged attention: they change which keys are seen, so they must not be dropped."""
 
 
 class Name(str):
@@ -82,9 +78,10 @@ def attention_function(
     """What models call under the name `strop`; without a mask, `is_causal` decides, as in transformers' sdpa."""
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     causal = bool(causal) and attention_mask is None and query.shape[2] > 1
-    _refuse(module, others)
     query, key, value = fit_tensors(query, key, value, enable_gqa=True)
     mask = _read(attention_mask, causal, query, key).add_bias(position_bias)
+    chosen = read_choice(module, others, query.shape[1], key.shape[2])
+    mask = mask if chosen is None else mask.narrow(chosen)
     scale = float(query.shape[-1] ** -0.5) if scaling is None else float(scaling)
     request = Request(query, key, value, mask, scale, PLAIN, softcap, dropout, sink=s_aux)
     return answer(module, request).transpose(1, 2).contiguous(), None
@@ -100,12 +97,6 @@ def eager_attention_function(
 ) -> tuple[Tensor, None]:
     """What models call under the name `strop_eager`; without a mask every key is seen."""
     return attention_function(module, query, key, value, attention_mask, **(others | {"is_causal": False}))
-
-
-def _refuse(module: nn.Module, others: dict[str, Any]) -> None:
-    wrong = [name for name in _UNKNOWN if others.get(name) is not None]
-    name = type(module).__name__
-    require(not wrong, f"{name} must use dense attention", f"{wrong} in its call", error=UnsupportedError)
 
 
 def _read(mask: Tensor | MaskTensor | None, causal: bool, query: Tensor, key: Tensor) -> Mask:
