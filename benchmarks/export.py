@@ -36,7 +36,7 @@ EDGE = ROOT / "examples" / "edges" / "smollm2-recall.safetensors"
 PAGE = ROOT / "docs" / "export.md"
 START, END = "<!-- measured: start (make bench-export) -->", "<!-- measured: end -->"
 ENGINES = ("transformers", "transformers, patched", "llama.cpp", "llama.cpp, sharpened")
-QUESTIONS = 8
+QUESTIONS = 16
 LENGTH = 256
 
 

@@ -23,9 +23,9 @@ from strop.errors import EdgeFileError, UnsupportedError
 from strop.sharpness import RowStats
 
 Attention = Callable[..., tuple[Tensor, Any]]
+Layer = tuple[int, TemperaturePart, Tensor | None]  # its heads, their β, and factors of their outputs
 
-BACKEND = "vllm.model_executor.models.transformers"
-NAME = "vllm"
+BACKEND, NAME = "vllm.model_executor.models.transformers", "vllm"
 
 
 def sharpen_vllm() -> None:
@@ -40,36 +40,36 @@ def sharpen_vllm() -> None:
 
 def wrap_attention(inner: Attention) -> Attention:
     """Return an attention function that does what `inner` does with sharpened queries."""
-    edges: dict[str, Edge | None] = {}
+    edges: dict[str, list[Layer]] = {}
 
     def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any, **given: Any) -> tuple[Tensor, Any]:
         place = str(module.config.name_or_path)
         if place not in edges:
             edges[place] = _find(place)
-        edge = edges[place]
-        if edge is None:
+        if not edges[place]:
             return inner(module, query, key, value, mask, **given)
-        name, heads = list(edge.heads_of.items())[module.layer_idx]
+        heads, rule, scales = edges[place][module.layer_idx]
         require(query.shape[1] == heads, "tensor_parallel_size must be 1", f"{query.shape[1]} heads in a part")
-        betas = _betas(edge.temperatures[name], given["position_ids"], getattr(module, "sliding_window", None))
+        betas = _betas(rule, given["position_ids"], getattr(module, "sliding_window", None))
         out, weights = inner(module, query * betas.to(query), key, value, mask, **given)
-        for part in (part for part in edge.parts_of(name) if isinstance(part, OutputScales)):
-            out = (out.unflatten(-1, (heads, -1)) * (1.0 + part.outputs)[:, None].to(out)).flatten(-2)
+        if scales is not None:
+            out = (out.unflatten(-1, (heads, -1)) * scales[:, None].to(out)).flatten(-2)
         return out, weights
 
     vars(attend)["strop_edges"] = edges
     return attend
 
 
-def _find(place: str) -> Edge | None:
+def _find(place: str) -> list[Layer]:
     try:
         edge = Edge.from_pretrained(place)
     except EdgeFileError:
-        return None
-    known = all(rule.uses in ("constant", "n_keys") for rule in edge.temperatures.values())
-    known = known and bool(edge.temperatures) and not {*edge.parts} & {*QUERY_EDITS}
+        return []
+    rules = edge.temperatures
+    known = {rule.uses for rule in rules.values()} in ({"constant"}, {"n_keys"}) and not {*edge.parts} & {*QUERY_EDITS}
     require(known, "the edge's form must be constant, layer, log-n or hold in vLLM", edge.form, error=UnsupportedError)
-    return edge
+    folds = {name: part.fold() for name, part in edge.parts.get(OutputScales.term, {}).items()}
+    return [(n, rules[name], getattr(folds.get(name), "outputs", None)) for name, n in edge.heads_of.items()]
 
 
 def _betas(rule: TemperaturePart, positions: Tensor, window: int | None) -> Tensor:
