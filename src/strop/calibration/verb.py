@@ -37,6 +37,8 @@ def calibrate(
     outputs: bool = Settings.outputs,
     sizes: tuple[int, int] = Recipe.sizes,
     phrasings: Sequence[str] | None = None,
+    judged: Sequence[int] = Recipe.judged,
+    echoes: int = Recipe.echoes,
     trusted: int = Recipe.trusted,
     steps: int = Settings.steps,
     every: int = Settings.every,
@@ -77,6 +79,9 @@ def calibrate(
         outputs: Scale each head's output too, as SEAL does.
         sizes: Smallest and largest size of the task.
         phrasings: Phrasings of a built-in task to use. None: all but the held-out ones.
+        judged: Sizes of the validation prompts. None: the largest size that is learned.
+        echoes: Steps in a hundred that learn from an echo, a text that ends by saying again what it said, instead of
+            from the task.
         trusted: Length in tokens at which the model is known to be well, for hold and text.
         steps: Steps of the descent.
         every: Steps between validations.
@@ -116,7 +121,7 @@ def calibrate(
         task=named, sizes=sizes, phrasings=tuple(phrasings or ()), seed=seed,
         data=None if prompts is None else prompts.name,
         prose=None if prose is None else str(prose), lengths=tuple(lengths), windows=windows, trusted=trusted,
-        guard=_choose_guard(guard, named), guard_leads=guard_leads,
+        guard=_choose_guard(guard, named), guard_leads=guard_leads, judged=tuple(judged), echoes=echoes,
     )  # fmt: skip
     from strop.calibration.data import Data
 

@@ -34,7 +34,8 @@ OF_DESCENT = ("steps", "every", "rate", "budget", "guard", "harm", "guard_leads"
 @options.of(calibrate, "task", words={"task": "recall, maximum, passkey, variables, counting, or text."})
 @click.option("--data", type=options.ExistingFile(), help="Your own prompts instead: JSONL, {prompt, answer} a line.")
 @options.of(
-    calibrate, "form", "rank", "outputs", "sizes", "phrasings", "trusted", "steps", "every", "rate", "budget", "guard",
+    calibrate, "form", "rank", "outputs", "sizes", "phrasings", "judged", "echoes", "trusted",
+    "steps", "every", "rate", "budget", "guard",
     "harm", "guard_leads", "recompute", "sparsity", "windows", "lengths", "prose", "beyond", "partial", "seed", "runs",
     trusted=16, lengths=8,
 )  # fmt: skip
