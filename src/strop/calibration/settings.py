@@ -17,6 +17,7 @@ class Settings:
 
     `form` names what is learned (strop/edges/forms.py); `rank` is that of the form query.
     `harm` is what guarded answers may lose, in nats a token.
+    `half` multiplies by the frozen weights in bfloat16 (half_products.py).
     `recompute` runs layers again in the backward pass instead of remembering them: less memory, more time.
 
     Examples:
@@ -35,6 +36,7 @@ class Settings:
     patience: int = 3
     recompute: bool = False
     rank: int = 2
+    half: bool = False
 
     def __post_init__(self) -> None:
         read_form(self.form)

@@ -48,6 +48,7 @@ def calibrate(
     harm: float = Settings.harm,
     guard_leads: bool = Recipe.guard_leads,
     recompute: bool = Settings.recompute,
+    half: bool = Settings.half,
     sparsity: float = Settings.sparsity,
     windows: int = Recipe.windows,
     lengths: Sequence[int] = Recipe.lengths,
@@ -91,6 +92,7 @@ def calibrate(
         harm: What guarded answers may lose, in nats a token.
         guard_leads: Guard what right answers lead by, not how likely they are.
         recompute: Run layers twice instead of remembering them: less memory.
+        half: Multiply by the frozen weights in bfloat16 meanwhile: faster on a processor that has it (avx512_bf16).
         sparsity: L1 penalty that leaves heads alone.
         windows: Texts of prose of each length.
         lengths: Tokens of prose to hold still.
@@ -114,7 +116,9 @@ def calibrate(
         >>> edge.form, edge.made["recipe"]["task"]
         ('constant', 'recall')
     """
-    settings = Settings(form, outputs, steps, rate, budget, harm, sparsity, every, recompute=recompute, rank=rank)
+    settings = Settings(
+        form, outputs, steps, rate, budget, harm, sparsity, every, recompute=recompute, rank=rank, half=half
+    )
     prompts = read_prompts(task)
     named = "jsonl" if prompts is not None else str(task)
     recipe = Recipe(
