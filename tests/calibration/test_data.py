@@ -21,6 +21,33 @@ def test_every_phrasing_is_validated_by_as_many_questions(task):
     assert asked == [6] * len(find_task(task).open_phrasings)
 
 
+def test_validation_may_be_of_larger_sizes_and_other_phrasings():
+    task = find_task("lookup")
+    recipe = Recipe(task="lookup", sizes=(2, 3), judged=(3, 12), questions=2)
+    batches = Data(recipe).validation(tiny.model(), READER)
+    draw = generator_of("validation", 0)
+    wanted = [sample(task, 1, size, [name], draw, 2)[0] for size in (3, 12) for name in task.stopping]
+    for batch, passage in zip(batches, wanted, strict=True):
+        assert torch.equal(batch.passages[0].context, READER.encode(passage).context)
+    learned = Data(recipe)._learned(40)
+    assert {passage.phrasing for passage in learned} == set(task.open_phrasings)
+    assert {passage.size for passage in learned} == {2, 3}
+    with pytest.raises(ValueError, match="phrasings must not be held out for testing or for stopping, got shelf"):
+        Data(Recipe(task="lookup", phrasings=("shelf",)))._learned(1)
+
+
+def test_echoes_take_the_place_of_their_share_of_the_steps():
+    def kinds(share, steps):
+        batches = Data(Recipe(trusted=16, echoes=share, questions=1)).batches(tiny.model(), READER, steps)
+        return "".join("a" if isinstance(batch, Answers) else "e" for batch in batches)
+
+    assert kinds(25, 8) == "aaaeaaae"
+    assert kinds(40, 5) == "aaeae"
+    assert kinds(10, 5) == "aaaaa"
+    assert kinds(0, 2) == "aa"
+    assert kinds(100, 2) == "ee"
+
+
 def test_prose_has_every_length_in_turn_and_no_window_of_two_splits():
     data = Data(Recipe(lengths=(20, 50), windows=3))
     parts = {split: data.prose(READER, split) for split in ("train", "validation")}

@@ -22,3 +22,12 @@ def test_a_task_does_not_guard_itself():
 def test_prose_is_not_counted_twice():
     with pytest.raises(ValueError, match="lengths must not repeat, got 64 more than once"):
         Recipe(lengths=(64, 64))
+
+
+def test_sizes_to_stop_by_and_echoes_make_sense():
+    with pytest.raises(ValueError, match="judged must be sizes of at least 1"):
+        Recipe(judged=(4, 0))
+    with pytest.raises(ValueError, match="judged must not repeat"):
+        Recipe(judged=(4, 4))
+    with pytest.raises(ValueError, match="echoes must be a share of 0 to 100"):
+        Recipe(echoes=101)

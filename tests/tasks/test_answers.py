@@ -27,6 +27,17 @@ def test_the_cache_gives_what_each_question_alone_gives(family):
         assert together[i].log_likelihood == pytest.approx(alone.log_likelihood, abs=2e-3)
 
 
+@pytest.mark.parametrize("cached", [1, 40])
+def test_a_few_questions_at_a_time_give_what_all_together_give(cached, monkeypatch):
+    model, encoded = tiny.model(), tiny.reader().encode(Passage(CONTEXT, QUESTIONS))
+    with torch.no_grad():
+        together = score(model, encoded)
+        monkeypatch.setattr("strop.tasks.answers.CACHED", cached)
+        apart = score(model, encoded)
+    assert torch.allclose(together[0], apart[0], atol=1e-5)
+    assert torch.equal(together[1], apart[1])
+
+
 def test_likelihood_is_that_of_the_whole_text():
     model, reader = tiny.model(), tiny.reader()
     (found,) = answer_questions(model, reader.encode(Passage(CONTEXT, QUESTIONS[:1])))

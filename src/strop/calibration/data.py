@@ -1,6 +1,7 @@
 """What a calibration is fed: batches, a validation split, guarded tasks and prose, all from a recipe's seed.
 
-    recall, maximum, …   a built-in task: sizes drawn between two bounds, phrasings taken in turn, held-out ones never
+    recall, maximum, …   a built-in task: sizes drawn between two bounds, phrasings taken in turn, held-out ones never;
+                         to stop by, the task's own phrasings for that where it has some, at sizes that may be larger
     a user's prompts     of which every fifth goes to validation
     text                 no answers at all: the end of texts four times the trusted length (echoes.py)
 
@@ -49,17 +50,19 @@ class Data:
         """Return a batch for every step: one passage, or one long text, each."""
         if self.recipe.task == "text":
             return self._cut_texts(model, reader, "train", steps)
-        return [Answers([reader.encode(passage)]) for passage in self._learned(steps)]
+        batches: list[Batch] = [Answers([reader.encode(passage)]) for passage in self._learned(steps)]
+        return self._mix_echoes(batches, model, reader) if self.recipe.echoes else batches
 
     def validation(self, model: nn.Module, reader: Reader) -> list[Batch]:
-        """Return what to stop by: `questions` of each phrasing at the largest size, or a fifth of a user's prompts."""
+        """Return what to stop by: `questions` of each phrasing at the judged sizes, or a fifth of a user's prompts."""
         recipe = self.recipe
         if recipe.task == "text":
             return self._cut_texts(model, reader, "validation", 4)
         if self.prompts is not None:
             return [Answers([reader.encode(passage)]) for passage in self.prompts.split(recipe.seed)[1]]
         task, draw = find_task(recipe.task), generator_of("validation", recipe.seed)
-        groups = [self._draw_group(task, recipe.sizes[1], phrasing, draw) for phrasing in self._phrasings()]
+        phrasings, sizes = task.stopping or self._phrasings(), recipe.judged or recipe.sizes[1:]
+        groups = [self._draw_group(task, size, phrasing, draw) for size in sizes for phrasing in phrasings]
         return [Answers([reader.encode(passage) for passage in group]) for group in groups]
 
     def guard(self, reader: Reader) -> tuple[list[Group], list[Group]]:
@@ -109,11 +112,24 @@ class Data:
         echoes = make_echoes(model, long[1::2], recipe.trusted, draw, first)
         return [tail for pair in zip_longest(tails, echoes) for tail in pair if tail is not None]
 
+    def _mix_echoes(self, batches: list[Batch], model: nn.Module, reader: Reader) -> list[Batch]:
+        """The batches with an echo in the place of so many in a hundred of them, evenly spread."""
+        recipe, share = self.recipe, self.recipe.echoes
+        places = [i for i in range(len(batches)) if (i + 1) * share // 100 > i * share // 100]
+        if not places:
+            return batches
+        text = read_prose("train", recipe.prose)
+        windows = cut_windows(reader, text, LONG * recipe.trusted, len(places)).split(1)
+        draw = generator_of("train", recipe.seed)
+        echoes = make_echoes(model, windows, recipe.trusted, draw, len(reader.before))
+        found = dict(zip(places, echoes, strict=True))
+        return [found.get(i, batch) for i, batch in enumerate(batches)]
+
     def _phrasings(self) -> tuple[str, ...]:
         task = find_task(self.recipe.task)
-        held = [phrasing for phrasing in self.recipe.phrasings if phrasing in task.held_out]
+        held = [phrasing for phrasing in self.recipe.phrasings if phrasing in (*task.held_out, *task.stopping)]
         remedy = f"Calibrate on {', '.join(task.open_phrasings)}"
-        require(not held, "phrasings must not be held out for testing", ", ".join(held), remedy)
+        require(not held, "phrasings must not be held out for testing or for stopping", ", ".join(held), remedy)
         return self.recipe.phrasings or task.open_phrasings
 
     def _learned(self, count: int) -> list[Passage]:

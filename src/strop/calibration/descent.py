@@ -14,6 +14,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -22,11 +23,14 @@ import torch
 from torch import Tensor, nn
 
 from strop._checks import require
+from strop.calibration.half_products import HalfProducts
+from strop.calibration.level_descent import LevelDescent
 from strop.calibration.numbers import Numbers, Progress, load_state, save_state
 from strop.calibration.objective import Batch, Drift, Group, Guard, Seen
 from strop.calibration.optimiser import NaturalDescent
 from strop.calibration.settings import Settings
 from strop.edges.edge import Edge
+from strop.edges.forms import QUERY_EDITS, read_form
 
 Tick = Callable[[Progress], None]
 
@@ -73,11 +77,19 @@ def descend(
     passes = [len(part) for part in (prose, validation_prose, guard, validation_guard)]
     if resume is None or not resume.exists():
         lengths = [ids.shape[1] for ids in prose]
-        passes += [lengths.count(min(lengths, default=0)), len(validation)]
+        scored = choose_optimiser(settings.form).scored
+        passes += [lengths.count(min(lengths, default=0)) if scored else 0, len(validation)]
     seen = _count(begun, sum(passes))
-    learned = Goals(batches, Drift(model, prose, seen), Guard(model, guard, seen))
-    validated = Goals(validation, Drift(model, validation_prose, seen), Guard(model, validation_guard, seen))
-    return _Descent(model, learned, validated, settings).run(tick, resume, seen)
+    with HalfProducts(model).on() if settings.half else nullcontext():
+        learned = Goals(batches, Drift(model, prose, seen), Guard(model, guard, seen))
+        validated = Goals(validation, Drift(model, validation_prose, seen), Guard(model, validation_guard, seen))
+        return _Descent(model, learned, validated, settings).run(tick, resume, seen)
+
+
+def choose_optimiser(form: str) -> type[NaturalDescent]:
+    """Steps in the metric of drift; level ones where the form edits the query."""
+    edits = any(term in QUERY_EDITS for term in read_form(form))
+    return LevelDescent if edits else NaturalDescent
 
 
 def _count(begun: Begun, of: int) -> Seen:
@@ -111,7 +123,7 @@ class _Descent:
     def __init__(self, model: nn.Module, learned: Goals, validated: Goals, settings: Settings) -> None:
         self.model, self.learned, self.validated, self.settings = model, learned, validated, settings
         self.numbers = Numbers(model, settings.form, settings.outputs, settings.rank)
-        self.optimiser = NaturalDescent(list(self.numbers.parameters()))
+        self.optimiser = choose_optimiser(settings.form)(list(self.numbers.parameters()))
         self.progress = Progress()
         self.best: list[Tensor] = self.numbers.state()
 
@@ -147,7 +159,7 @@ class _Descent:
         draw, numbers = torch.Generator().manual_seed(0), self.optimiser.parameters
         squares, windows = [torch.zeros_like(number) for number in numbers], 0
         with self.numbers.on(self.model, again=self.settings.recompute):
-            for score, places in self.learned.drift.scores(self.model, draw):
+            for score, places in self.learned.drift.scores(self.model, draw) if self.optimiser.scored else ():
                 self.optimiser.zero()
                 torch.autograd.backward(score)
                 squares = [
@@ -155,7 +167,7 @@ class _Descent:
                 ]
                 windows += 1
                 seen()
-        self.optimiser.measure([square / windows for square in squares], self._radius)
+        self.optimiser.measure([square / max(1, windows) for square in squares], self._radius)
         self._validate(seen)
 
     def _step(self) -> None:
@@ -166,7 +178,7 @@ class _Descent:
         with self.numbers.on(self.model, again=self.settings.recompute):
             task = self.learned.batches[step % len(self.learned.batches)].loss(self.model)
             torch.autograd.backward(task)  # before the drift, so that one graph is in memory at a time
-            weight = self.progress.weight or self.optimiser.slope() / radius  # where both would balance at the budget
+            weight = self.progress.weight or self.optimiser.first_weight(radius)
             drift = self.learned.drift.of(self.model, step)
             torch.autograd.backward(weight * drift)
             harm = self.learned.guard.of(self.model, step)

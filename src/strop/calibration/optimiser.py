@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +23,9 @@ FLOOR = 0.1
 
 class NaturalDescent:
     """The optimiser: `reach` is set once, from the squared scores."""
+
+    scored: ClassVar[bool] = True
+    """Whether the squared scores of prose are to be measured."""
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         self.parameters = list(parameters)
@@ -47,6 +51,10 @@ class NaturalDescent:
     def slope(self) -> float:
         """The length of the present gradient, in nats for a unit of the root of twice the drift."""
         return math.sqrt(sum(float((g * g).sum()) for g in self._gradients()))
+
+    def first_weight(self, radius: float) -> float:
+        """The weight of drift at which the task's present gradient and the drift's would balance at the budget."""
+        return self.slope() / radius
 
     @torch.no_grad()
     def step(self, rate: float) -> None:

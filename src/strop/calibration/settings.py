@@ -17,6 +17,7 @@ class Settings:
 
     `form` names what is learned (strop/edges/forms.py); `rank` is that of the form query.
     `harm` is what guarded answers may lose, in nats a token.
+    `half` multiplies by the frozen weights in bfloat16 (half_products.py).
     `recompute` runs layers again in the backward pass instead of remembering them: less memory, more time.
 
     Examples:
@@ -35,6 +36,7 @@ class Settings:
     patience: int = 3
     recompute: bool = False
     rank: int = 2
+    half: bool = False
 
     def __post_init__(self) -> None:
         read_form(self.form)
@@ -52,7 +54,8 @@ class Recipe:
     """Which data; `sizes` are inclusive bounds; `windows` of prose for each of `lengths`.
 
     `task` is a built-in one, `text` (no answers) or `jsonl` (a user's own prompts, called `data`). `guard` names other
-    tasks, on which no harm is to be done; `guard_leads` guards what right answers lead by.
+    tasks, on which no harm is to be done; `guard_leads` guards what right answers lead by. `judged` are the sizes to
+    stop by (none: the largest), `echoes` how many steps in a hundred learn from an echo of prose instead (echoes.py).
 
     Examples:
         >>> Recipe(task="passkey", sizes=(8, 40)).lengths
@@ -71,6 +74,8 @@ class Recipe:
     trusted: int = 256
     guard: tuple[str, ...] = ()
     guard_leads: bool = False
+    judged: tuple[int, ...] = ()
+    echoes: int = 0
 
     def __post_init__(self) -> None:
         require(len(self.sizes) == 2, "sizes must be the smallest and the largest", self.sizes, "For example 8,24")
@@ -79,4 +84,7 @@ class Recipe:
         counts = (self.questions, self.windows)
         require(min(counts) >= 1, "questions and windows must be at least 1", counts)
         require_distinct("lengths", self.lengths)
+        require_distinct("judged", self.judged)
+        require(min(self.judged, default=1) >= 1, "judged must be sizes of at least 1", self.judged)
+        require(0 <= self.echoes <= 100, "echoes must be a share of 0 to 100 steps in a hundred", self.echoes)
         require(self.task not in self.guard, "guard must name other tasks than the one to learn", self.task)

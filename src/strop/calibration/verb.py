@@ -37,6 +37,8 @@ def calibrate(
     outputs: bool = Settings.outputs,
     sizes: tuple[int, int] = Recipe.sizes,
     phrasings: Sequence[str] | None = None,
+    judged: Sequence[int] = Recipe.judged,
+    echoes: int = Recipe.echoes,
     trusted: int = Recipe.trusted,
     steps: int = Settings.steps,
     every: int = Settings.every,
@@ -46,6 +48,7 @@ def calibrate(
     harm: float = Settings.harm,
     guard_leads: bool = Recipe.guard_leads,
     recompute: bool = Settings.recompute,
+    half: bool = Settings.half,
     sparsity: float = Settings.sparsity,
     windows: int = Recipe.windows,
     lengths: Sequence[int] = Recipe.lengths,
@@ -77,6 +80,9 @@ def calibrate(
         outputs: Scale each head's output too, as SEAL does.
         sizes: Smallest and largest size of the task.
         phrasings: Phrasings of a built-in task to use. None: all but the held-out ones.
+        judged: Sizes of the validation prompts. None: the largest size that is learned.
+        echoes: Steps in a hundred that learn from an echo, a text that ends by saying again what it said, instead of
+            from the task.
         trusted: Length in tokens at which the model is known to be well, for hold and text.
         steps: Steps of the descent.
         every: Steps between validations.
@@ -86,6 +92,7 @@ def calibrate(
         harm: What guarded answers may lose, in nats a token.
         guard_leads: Guard what right answers lead by, not how likely they are.
         recompute: Run layers twice instead of remembering them: less memory.
+        half: Multiply by the frozen weights in bfloat16 meanwhile: faster on a processor that has it (avx512_bf16).
         sparsity: L1 penalty that leaves heads alone.
         windows: Texts of prose of each length.
         lengths: Tokens of prose to hold still.
@@ -109,14 +116,16 @@ def calibrate(
         >>> edge.form, edge.made["recipe"]["task"]
         ('constant', 'recall')
     """
-    settings = Settings(form, outputs, steps, rate, budget, harm, sparsity, every, recompute=recompute, rank=rank)
+    settings = Settings(
+        form, outputs, steps, rate, budget, harm, sparsity, every, recompute=recompute, rank=rank, half=half
+    )
     prompts = read_prompts(task)
     named = "jsonl" if prompts is not None else str(task)
     recipe = Recipe(
         task=named, sizes=sizes, phrasings=tuple(phrasings or ()), seed=seed,
         data=None if prompts is None else prompts.name,
         prose=None if prose is None else str(prose), lengths=tuple(lengths), windows=windows, trusted=trusted,
-        guard=_choose_guard(guard, named), guard_leads=guard_leads,
+        guard=_choose_guard(guard, named), guard_leads=guard_leads, judged=tuple(judged), echoes=echoes,
     )  # fmt: skip
     from strop.calibration.data import Data
 

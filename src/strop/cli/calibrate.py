@@ -14,7 +14,9 @@ from strop.calibration.settings import GUARD
 from strop.cli import extras, options, output
 from strop.cli.kept import keep
 
-OF_DESCENT = ("steps", "every", "rate", "budget", "guard", "harm", "guard_leads", "recompute", "sparsity", "rank")
+OF_DESCENT = (
+    "steps", "every", "rate", "budget", "guard", "harm", "guard_leads", "recompute", "half", "sparsity", "rank",
+)  # fmt: skip
 
 
 @click.command(
@@ -34,9 +36,9 @@ OF_DESCENT = ("steps", "every", "rate", "budget", "guard", "harm", "guard_leads"
 @options.of(calibrate, "task", words={"task": "recall, maximum, passkey, variables, counting, or text."})
 @click.option("--data", type=options.ExistingFile(), help="Your own prompts instead: JSONL, {prompt, answer} a line.")
 @options.of(
-    calibrate, "form", "rank", "outputs", "sizes", "phrasings", "trusted", "steps", "every", "rate", "budget", "guard",
-    "harm", "guard_leads", "recompute", "sparsity", "windows", "lengths", "prose", "beyond", "partial", "seed", "runs",
-    trusted=16, lengths=8,
+    calibrate, "form", "rank", "outputs", "sizes", "phrasings", "judged", "echoes", "trusted", "steps", "every",
+    "rate", "budget", "guard", "harm", "guard_leads", "recompute", "half", "sparsity", "windows", "lengths", "prose",
+    "beyond", "partial", "seed", "runs", echoes=0, trusted=16, lengths=8,
 )  # fmt: skip
 @click.option(
     "--test-prompts", type=click.IntRange(min=0), default=48, show_default=True, help="Prompts a size; 0: no test."

@@ -1,13 +1,15 @@
 """How a language model reads passages: tokens, the likelihood of the answers, and whether it would write them.
 
 The context is read once into the cache and the questions are answered beside each other from it, none seeing another,
-so that eight questions cost hardly more than one; gradients flow through the cache as well. A question is answered
+so that eight questions cost hardly more than one; gradients flow through the cache as well. Without gradients long
+contexts are asked a few questions at a time, so that copies of the cache stay small. A question is answered
 exactly when every token of its answer is the most likely one after those before it, which is when greedy decoding would
 write it; no decoding is needed to know.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +19,9 @@ from torch import Tensor, nn
 
 from strop._checks import require
 from strop.tasks.passages import Passage
+
+CACHED = 16_384
+"""Tokens that the copies of a cache hold together, where no gradient is wanted."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +94,21 @@ def _logits(model: nn.Module, encoded: Encoded) -> Tensor:
         ids = torch.cat([encoded.context.expand(copies, -1), encoded.ids], 1)
         keep = slice(places, ids.shape[1] - 1)
         out: Any = model(input_ids=ids, logits_to_keep=keep, use_cache=False)
-    else:
-        read: Any = model(input_ids=encoded.context, use_cache=True, logits_to_keep=1)
-        read.past_key_values.batch_repeat_interleave(copies)
-        out = model(input_ids=encoded.ids[:, :-1], past_key_values=read.past_key_values, use_cache=True)
+        return _float_logits(out)
+    read: Any = model(input_ids=encoded.context, use_cache=True, logits_to_keep=1)
+    together = copies if torch.is_grad_enabled() else max(1, CACHED // places)
+    asked = [_ask(model, read.past_key_values, ids, last=ids.shape[0] == copies) for ids in encoded.ids.split(together)]
+    return torch.cat(asked)
+
+
+def _ask(model: nn.Module, cache: Any, ids: Tensor, last: bool) -> Tensor:
+    """Logits of some questions [questions, n−1, tokens] after a context; the cache is spent if this is the `last`."""
+    mine = cache if last else copy.deepcopy(cache)
+    mine.batch_repeat_interleave(len(ids))
+    return _float_logits(model(input_ids=ids[:, :-1], past_key_values=mine, use_cache=True))
+
+
+def _float_logits(out: Any) -> Tensor:
     logits: Tensor = out.logits.float()
     return logits
 

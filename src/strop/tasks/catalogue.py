@@ -1,7 +1,7 @@
 """The built-in text tasks by name, and the three splits of each.
 
-A task is one file in builtin/: a subclass of `TextTask` and `task`, one object of it. Calibration, validation and test
-draw from seeds that never meet; test passages may also use held-out phrasings.
+A task is one file in builtin/: a subclass of `TextTask` and `task`, one object of it, or `tasks`, several. Calibration,
+validation and test draw from seeds that never meet; test passages may also use held-out phrasings.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from strop.tasks.prose import SPLITS, Split
 
 def _find_tasks() -> dict[str, TextTask]:
     modules = (import_module(f"{builtin.__name__}.{found.name}") for found in iter_modules(builtin.__path__))
-    return {module.task.name: module.task for module in modules}
+    found = (one for module in modules for one in getattr(module, "tasks", None) or (module.task,))
+    return {task.name: task for task in found}
 
 
 TASKS: dict[str, TextTask] = _find_tasks()

@@ -5,7 +5,8 @@
 
 A task is sized: `size` is the number of things that compete for attention (pairs, numbers, sentences). It has several
 phrasings; those in `held_out` are kept from calibration, so that a gain on them is a gain on the task and not on its
-words. Randomness is the generator's alone: the same seed gives the same passages.
+words. Those in `stopping` tell a calibration when to stop. Randomness is the generator's alone: the same seed gives
+the same passages.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class TextTask(ABC):
         name: The task's name.
         phrasings: All phrasings by name.
         held_out: Phrasings that calibration must not use.
+        stopping: Phrasings that calibration stops by and does not descend on. None: those that it descends on.
 
     Examples:
         >>> from strop.tasks import TASKS
@@ -52,9 +54,10 @@ class TextTask(ABC):
         ('colours', 'votes')
     """
 
-    name: ClassVar[str]
+    name: str
     phrasings: ClassVar[Mapping[str, object]]
     held_out: ClassVar[tuple[str, ...]] = ()
+    stopping: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def passage(self, size: int, phrasing: str, questions: int, draw: Draw) -> Passage:
@@ -62,8 +65,8 @@ class TextTask(ABC):
 
     @property
     def open_phrasings(self) -> tuple[str, ...]:
-        """The phrasings that calibration may use."""
-        return tuple(name for name in self.phrasings if name not in self.held_out)
+        """The phrasings that calibration may descend on."""
+        return tuple(name for name in self.phrasings if name not in (*self.held_out, *self.stopping))
 
 
 class Draw:
