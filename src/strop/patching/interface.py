@@ -21,6 +21,7 @@ from strop._checks import require
 from strop.errors import UnsupportedError
 from strop.kernels import Mask, Request
 from strop.kernels.fit import fit_tensors
+from strop.kernels.shards import shard_here
 from strop.patching.frames import PLAIN, answer
 from strop.patching.masks import MaskTensor, eager_like_mask, sdpa_like_mask
 
@@ -81,12 +82,14 @@ def attention_function(
 ) -> tuple[Tensor, None]:
     """What models call under the name `strop`; without a mask, `is_causal` decides, as in transformers' sdpa."""
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    causal = bool(causal) and attention_mask is None and query.shape[2] > 1
+    causal = bool(causal) and attention_mask is None and (query.shape[2] > 1 or shard_here() is not None)
     _refuse(module, others)
     query, key, value = fit_tensors(query, key, value, enable_gqa=True)
-    mask = _read(attention_mask, causal, query, key).add_bias(position_bias)
+    shard = shard_here()
+    n_k = key.shape[2] if shard is None else shard.shards.n
+    mask = _read(attention_mask, causal, query, n_k).add_bias(position_bias)
     scale = float(query.shape[-1] ** -0.5) if scaling is None else float(scaling)
-    request = Request(query, key, value, mask, scale, PLAIN, softcap, dropout, sink=s_aux)
+    request = Request(query, key, value, mask, scale, PLAIN, softcap, dropout, sink=s_aux, shard=shard)
     return answer(module, request).transpose(1, 2).contiguous(), None
 
 
@@ -108,8 +111,8 @@ def _refuse(module: nn.Module, others: dict[str, Any]) -> None:
     require(not wrong, f"{name} must use dense attention", f"{wrong} in its call", error=UnsupportedError)
 
 
-def _read(mask: Tensor | MaskTensor | None, causal: bool, query: Tensor, key: Tensor) -> Mask:
-    return mask.mask if isinstance(mask, MaskTensor) else Mask.read(mask, causal, query, key)
+def _read(mask: Tensor | MaskTensor | None, causal: bool, query: Tensor, n_k: int) -> Mask:
+    return mask.mask if isinstance(mask, MaskTensor) else Mask.read(mask, causal, query, n_k)
 
 
 def register() -> None:
