@@ -7,6 +7,7 @@
     strop.coverage(model)                               which attention of the model is reached, and which is not
     with strop.sharpened(model, edge): …                use it
     strop.export(model, edge, to="gguf", out=…)         take it to llama.cpp, transformers, PEFT or vLLM
+    with strop.sharded(shards): …                       rows longer than one machine: attention over ranks
     with strop.observed(model) as seen: …               numbers of every head from whatever runs in the block
 
 Names load when they are first used, so that `import strop` costs nothing and the command line answers at once. After
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from strop.evaluation import evaluate as evaluate
     from strop.exporting import export as export
     from strop.kernels import attention as attention
+    from strop.kernels.shards import Shards as Shards
+    from strop.kernels.shards import sharded as sharded
     from strop.patching import coverage as coverage
     from strop.patching import observed as observed
     from strop.patching import sharpened as sharpened
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Edge": "strop.edges",
     "RowStats": "strop.sharpness",
+    "Shards": "strop.kernels.shards",
     "StropError": "strop.errors",
     "attention": "strop.kernels",
     "calibrate": "strop.calibration",
@@ -50,6 +54,7 @@ _HOMES = {
     "horizon": "strop.sharpness",
     "observed": "strop.patching",
     "probe": "strop.probing",
+    "sharded": "strop.kernels.shards",
     "sharpened": "strop.patching",
 }
 _MODULES = ("errors", "normalisers", "sharpness")

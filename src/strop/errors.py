@@ -36,6 +36,10 @@ class StateError(StropError, RuntimeError):
     """Something that went otherwise than it had to, such as a patch that was never reached."""
 
 
+class RankError(StropError, RuntimeError):
+    """Another rank of the group that died, did not answer in time, or is not doing the same."""
+
+
 class RecordsError(StropError):
     """A file or folder that cannot be read or written."""
 

@@ -12,6 +12,7 @@ from strop.kernels.dispatch import ImplName, attend
 from strop.kernels.fit import fit_mask, fit_tensors
 from strop.kernels.mask import Mask
 from strop.kernels.request import Request
+from strop.kernels.shards import shard_here
 from strop.normalisers import Normaliser, find_shared
 from strop.sharpness import RowStats
 
@@ -88,6 +89,7 @@ def attention(
         fused_calls    O(n)         CPU, CUDA      the temperature family, by two calls of torch's; no statistics
         streaming      O(n·block)   every device   every row-wise normaliser, a block of rows at a time
         reference      O(n_q·n_k)   every device   every normaliser: the definition
+        sharded        O(n/ranks)   every device   the temperature family over a group of ranks, inside `strop.sharded`
 
     "auto" takes the first of them that can run the call on its device. Where gradients are wanted native comes after
     fused_calls, since torch's own backward pass is faster. Products of the size of query·keyᵀ in a forward pass: 2 for
@@ -125,8 +127,10 @@ def attention(
     )
     query, key, value = fit_tensors(query, key, value, enable_gqa)
     scale = 1.0 / math.sqrt(max(1, query.shape[-1])) if scale is None else scale
-    mask = Mask.read(fit_mask(attn_mask, query), is_causal, query, key)
-    request = Request(query, key, value, mask, scale, normaliser, softcap, dropout_p, return_stats)
+    shard = shard_here()
+    n_k = key.shape[-2] if shard is None else shard.shards.n
+    mask = Mask.read(fit_mask(attn_mask, query), is_causal, query, n_k)
+    request = Request(query, key, value, mask, scale, normaliser, softcap, dropout_p, return_stats, shard=shard)
     check_rule(request)
     out, stats = attend(request, impl)
     return out if stats is None else (out, stats)

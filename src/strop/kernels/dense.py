@@ -53,10 +53,10 @@ def attend_block(request: Request, *, careful: bool, kept: Keep | None) -> tuple
     stats = RowStats.of(logits, keep) if request.return_stats else None
     if kept is not None:
         weights = weights * kept / max(1.0 - request.dropout_p, torch.finfo(weights.dtype).tiny)
-    return (_careful_sum(weights, request.value, keep) if careful else weights @ request.value), stats
+    return (careful_sum(weights, request.value, keep) if careful else weights @ request.value), stats
 
 
-def _careful_sum(weights: Weights, value: Tensor, keep: Keep | None) -> Tensor:
+def careful_sum(weights: Weights, value: Tensor, keep: Keep | None) -> Tensor:
     """weights·value in which NaN and ±inf reach just the rows that may see them (0·NaN would reach all)."""
     if keep is None:
         return weights @ value

@@ -38,7 +38,7 @@ class Listing(NamedTuple):
     trains: int
 
 
-ImplName = Literal["auto", "native", "scaled_query", "triton", "fused_calls", "streaming", "reference"]
+ImplName = Literal["auto", "native", "scaled_query", "triton", "fused_calls", "streaming", "reference", "sharded"]
 
 
 def _triton() -> Implementation:
@@ -77,6 +77,12 @@ def _reference() -> Implementation:
     return implementation
 
 
+def _sharded() -> Implementation:
+    from strop.kernels.sharded import Sharded
+
+    return Sharded(attend)  # which runs the pieces: implementations do not know each other
+
+
 IMPLEMENTATIONS = {
     "native": Listing(_native, ("cpu",), 0, 0),
     "scaled_query": Listing(_scaled_query, None, 1, 1),
@@ -84,6 +90,7 @@ IMPLEMENTATIONS = {
     "fused_calls": Listing(_fused_calls, ("cpu", "cuda"), 3, 3),
     "streaming": Listing(_streaming, None, 4, 4),
     "reference": Listing(_reference, None, 5, 5),
+    "sharded": Listing(_sharded, None, 6, 6),
 }
 """Name → where it is and when "auto" takes it."""
 
@@ -94,6 +101,10 @@ _ORDER_WITH_GRADIENTS = tuple(sorted(IMPLEMENTATIONS, key=lambda name: IMPLEMENT
 def choose(impl: ImplName, request: Request) -> Implementation:
     """Return the named implementation, or the first that can run the request; raise where it cannot."""
     require_known("impl", impl, ("auto", *IMPLEMENTATIONS))
+    if request.shard is not None:
+        remedy = "Inside strop.sharded use impl='auto'"
+        require(impl in ("auto", "sharded"), "impl must be able to attend over ranks", repr(impl), remedy)
+        impl = "sharded"
     order = (impl,) if impl != "auto" else _ORDER_WITH_GRADIENTS if request.wants_gradient else _ORDER
     reason: str | None = None
     for name in order:
@@ -133,7 +144,7 @@ def attend(request: Request, impl: ImplName = "auto") -> tuple[Tensor, RowStats 
             return attend(request, impl)
     if request.sink is not None:
         request = request._replace(normaliser=_add_sink(request.normaliser, request.sink), sink=None)
-    if isinstance(request.mask, LazyMask):
+    if isinstance(request.mask, LazyMask) and request.shard is None:
         return _attend_lazily(request, request.mask, impl)
     return choose(impl, request).run(request)
 

@@ -56,16 +56,16 @@ class Mask:
     diagonal: int | None = None
 
     @classmethod
-    def read(cls, attn_mask: Tensor | None, is_causal: bool, query: Tensor, key: Tensor) -> Mask:
+    def read(cls, attn_mask: Tensor | None, is_causal: bool, query: Tensor, n_k: int) -> Mask:
         """Read torch's arguments for these queries and keys.
 
         Args:
             attn_mask: A bool or additive mask, an object of `torch.nn.attention.bias`, or None.
             is_causal: Row i sees keys 0 … i.
             query: [*batch, n_q, d].
-            key: [*batch, n_k, d].
+            n_k: Number of keys; over ranks, of the whole sequence.
         """
-        n_q, n_k = query.shape[-2], key.shape[-2]
+        n_q = query.shape[-2]
         if is_causal:
             require(
                 attn_mask is None,

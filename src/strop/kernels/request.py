@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from strop._types import Rows
 from strop.kernels.mask import Mask
+from strop.kernels.shards import LocalShard
 from strop.kernels.tracing import may_look
 from strop.normalisers import Normaliser
 
@@ -29,6 +30,7 @@ class Request(NamedTuple):
         dropout_p: Share of the weights to drop.
         return_stats: Ask for the statistics of each row.
         sink: [heads], a model's own logit of an extra key that holds no value. β does not scale it. None: no such key.
+        shard: This rank's part of a sequence that a group of ranks shares. None: the keys are all there are.
 
     Examples:
         >>> import torch
@@ -50,6 +52,7 @@ class Request(NamedTuple):
     dropout_p: float = 0.0
     return_stats: bool = False
     sink: Tensor | None = None
+    shard: LocalShard | None = None
 
     @property
     def n_q(self) -> int:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from strop.kernels import Mask, Request
 from strop.kernels.fit import fit_tensors
+from strop.kernels.shards import shard_here
 from strop.patching.frames import PLAIN, answer
 from strop.patching.masks import MaskTensor, eager_like_mask, sdpa_like_mask
 from strop.patching.sparse import read_choice
@@ -77,13 +78,15 @@ def attention_function(
 ) -> tuple[Tensor, None]:
     """What models call under the name `strop`; without a mask, `is_causal` decides, as in transformers' sdpa."""
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    causal = bool(causal) and attention_mask is None and query.shape[2] > 1
+    shard = shard_here()
+    causal = bool(causal) and attention_mask is None and (query.shape[2] > 1 or shard is not None)
     query, key, value = fit_tensors(query, key, value, enable_gqa=True)
-    mask = _read(attention_mask, causal, query, key).add_bias(position_bias)
-    chosen = read_choice(module, others, query.shape[1], key.shape[2])
+    n_k = key.shape[2] if shard is None else shard.shards.n
+    mask = _read(attention_mask, causal, query, n_k).add_bias(position_bias)
+    chosen = read_choice(module, others, query.shape[1], n_k)
     mask = mask if chosen is None else mask.narrow(chosen)
     scale = float(query.shape[-1] ** -0.5) if scaling is None else float(scaling)
-    request = Request(query, key, value, mask, scale, PLAIN, softcap, dropout, sink=s_aux)
+    request = Request(query, key, value, mask, scale, PLAIN, softcap, dropout, sink=s_aux, shard=shard)
     return answer(module, request).transpose(1, 2).contiguous(), None
 
 
@@ -99,8 +102,8 @@ def eager_attention_function(
     return attention_function(module, query, key, value, attention_mask, **(others | {"is_causal": False}))
 
 
-def _read(mask: Tensor | MaskTensor | None, causal: bool, query: Tensor, key: Tensor) -> Mask:
-    return mask.mask if isinstance(mask, MaskTensor) else Mask.read(mask, causal, query, key)
+def _read(mask: Tensor | MaskTensor | None, causal: bool, query: Tensor, n_k: int) -> Mask:
+    return mask.mask if isinstance(mask, MaskTensor) else Mask.read(mask, causal, query, n_k)
 
 
 def register() -> None:

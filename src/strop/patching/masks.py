@@ -24,7 +24,10 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
+from strop._checks import require
+from strop.errors import UnsupportedError
 from strop.kernels import LazyMask
+from strop.kernels.shards import LocalShard, shard_here
 
 LAZY_FROM = 1 << 22
 """Mask elements (query rows × keys) from which a mask is built lazily."""
@@ -77,6 +80,9 @@ def sdpa_like_mask(**arguments: Any) -> Tensor | MaskTensor | None:
     """The mask of the name `strop`: None where sdpa's would be, else bool, lazily when large."""
     from transformers.masking_utils import sdpa_mask
 
+    shard = shard_here()
+    if shard is not None:
+        return _sharded(arguments, shard, table=False)
     if not _large(arguments):
         return sdpa_mask(**arguments)
     return None if _skipped(arguments) else _lazy(arguments, None)
@@ -86,6 +92,9 @@ def eager_like_mask(**arguments: Any) -> Tensor | MaskTensor | None:
     """The mask of the name `strop_eager`: additive, never skipped for causal input, lazily when large."""
     from transformers.masking_utils import eager_mask
 
+    shard = shard_here()
+    if shard is not None:
+        return _sharded(arguments, shard, table=True)
     if not _large(arguments):
         return eager_mask(**arguments)
     additive = arguments.get("dtype", torch.float32)
@@ -120,3 +129,42 @@ def _lazy(arguments: dict[str, Any], additive: torch.dtype | None) -> MaskTensor
 
     mask = LazyMask(build=build, n_q=int(arguments["q_length"]))
     return MaskTensor(mask, int(arguments["kv_length"]), additive)
+
+
+def _sharded(arguments: dict[str, Any], shard: LocalShard, table: bool) -> Tensor | None:
+    """The mask of this rank's rows and the keys of all ranks.
+
+    transformers takes a jump in the position ids for the start of another text. Under `sharded` it is the next stretch
+    of the same one, so the packed texts that it saw are not asked for; the rule itself, causal or a window, goes by
+    positions in the whole sequence.
+    """
+    from transformers.masking_utils import sdpa_mask
+
+    padding = arguments.get("attention_mask")
+    whole = padding is None or bool(padding.all())
+    remedy = "Leave out attention_mask, and give position_ids"
+    require(whole, "a model over ranks must read text without padding", "a mask with padding", remedy, UnsupportedError)
+    cached = int(arguments["q_length"]) != int(arguments["kv_length"])
+    require(not cached, "a model over ranks must run without a cache", "keys of earlier calls", error=UnsupportedError)
+    rule = _without_packing(arguments["mask_function"])
+    if rule.__name__ == "causal_mask_function" and not table:
+        return None
+    positions = shard.positions
+
+    def by_position(batch: Tensor, head: Tensor, row: Tensor, key: Tensor) -> Tensor:
+        seen: Tensor = rule(batch, head, positions.to(row.device)[row], key)
+        return seen
+
+    sizes = {"q_length": len(positions), "kv_length": shard.shards.n, "q_offset": 0, "kv_offset": 0}
+    fixed = {"mask_function": by_position, "attention_mask": None, "allow_is_causal_skip": False}
+    return sdpa_mask(**(arguments | sizes | fixed | {"allow_is_bidirectional_skip": False}))
+
+
+def _without_packing(rule: Any) -> Any:
+    """The rule without the packed texts that transformers joined to it, as its `and_masks` does."""
+    parts = [cell.cell_contents for cell in rule.__closure__ or () if isinstance(cell.cell_contents, tuple)]
+    if rule.__qualname__.startswith("and_masks.") and parts and len(parts[0]) == 2:
+        first, second = parts[0]
+        if second.__qualname__.startswith("packed_sequence_mask_function."):
+            return first
+    return rule

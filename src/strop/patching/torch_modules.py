@@ -22,6 +22,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from strop.kernels import Mask, Request
 from strop.kernels.dense import form_weights
 from strop.kernels.fit import fit_mask, fit_tensors
+from strop.kernels.shards import shard_here
 from strop.kernels.shapes import repeat_heads
 from strop.patching.frames import PLAIN, Site, answer, find_posts, resolve
 from strop.patching.stand_in import Fixed
@@ -162,9 +163,10 @@ def _read(
     rows, attn_mask = query.shape[:-1], fit_mask(attn_mask, query)
     if query.ndim != 4:
         query, key, value, attn_mask = _four_dimensional(query, key, value, attn_mask)
-    mask = Mask.read(attn_mask, is_causal, query, key)
+    shard = shard_here()
+    mask = Mask.read(attn_mask, is_causal, query, key.shape[-2] if shard is None else shard.shards.n)
     scale = float(query.shape[-1] ** -0.5) if scale is None else float(scale)
-    return Request(query, key, value, mask, scale, PLAIN, dropout_p=dropout_p), rows
+    return Request(query, key, value, mask, scale, PLAIN, dropout_p=dropout_p, shard=shard), rows
 
 
 def _four_dimensional(
@@ -173,7 +175,7 @@ def _four_dimensional(
     """[n, d] and [b, n, d] get one head; of more than four axes all but the last three become the batch."""
     heads = 1 if query.ndim < 4 else query.shape[-3]
     if mask is not None:
-        mask = mask.expand(*query.shape[:-1], key.shape[-2])
+        mask = mask.expand(*query.shape[:-1], mask.shape[-1])
         mask = mask.reshape(-1, heads, *mask.shape[-2:])
     query, key, value = (x.reshape(-1, 1 if x.ndim < 4 else x.shape[-3], *x.shape[-2:]) for x in (query, key, value))
     return query, key, value, mask
