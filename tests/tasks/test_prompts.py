@@ -65,8 +65,9 @@ def test_pairs_are_the_same_prompts_as_their_file(tmp_path: Path):
 def test_pairs_that_make_no_sense_are_refused():
     for pairs, words in (
         ([], r"task must hold prompts, got an empty list"),
-        ([("a", "b"), "ab"], r"pair 1 must be \(prompt, answer\), got 'ab'"),
-        ([("a", "b", "c")], r"pair 0 must be \(prompt, answer\), got \('a', 'b', 'c'\)"),
+        ([("a", "b"), "ab"], r"pair 1 must be \(prompt, answer\) or \(prompt, answer, evidence\), got 'ab'"),
+        ([("a", "b", "c", "d")], r"pair 0 must be .*, got \('a', 'b', 'c', 'd'\)"),
+        ([("a", "b", "c")], r"pair 0 must have evidence that stands in its prompt, got 'c'"),
         ([("a", 3)], r"pair 0 must have a prompt and an answer of text, got \('a', 3\)"),
         ([("a", " ")], r"pair 0 must have a prompt and an answer of text"),
     ):
@@ -74,3 +75,38 @@ def test_pairs_that_make_no_sense_are_refused():
             Prompts.read(pairs)
     with pytest.raises(ValueError, match=f"{IN_MEMORY} must hold at least 5 prompts, got 4"):
         Prompts.read([("a", "b")] * 4).split(0)
+
+
+def test_evidence_is_found_wherever_it_stands(tmp_path: Path):
+    path = tmp_path / "own.jsonl"
+    path.write_text(
+        '{"prompt": "7 or 4 or 7?", "answer": "7", "evidence": "7"}\n\n'
+        '{"context": "Oak is 7. ", "prompt": "Oak is", "answer": "7", "evidence": ["Oak", "7"]}\n'
+        '{"prompt": "Oak is", "answer": "7"}\n'
+    )
+    prompts = Prompts.read(path)
+    assert [passage.evidence for passage in prompts.passages] == [
+        (((0, 1), (10, 11)),),
+        (((0, 3), (7, 8), (10, 13)),),
+        (),
+    ]
+    assert prompts.lines == ("own.jsonl line 1", "own.jsonl line 3", "own.jsonl line 4")
+    assert Prompts.read([("7 or 4?", "7", "7")]).passages[0].evidence == (((0, 1),),)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "words"),
+    [
+        ('"eight"', r"own.jsonl line 2 must have evidence that stands in its prompt, got 'eight'. Copy them"),
+        ('""', "line 2 must have words as its evidence, or a list of them, got ''"),
+        ("[]", r"line 2 must have words as its evidence, or a list of them, got \[\]"),
+        ('["7", " "]', "line 2 must have words as its evidence"),
+        ("7", "line 2 must have words as its evidence, or a list of them, got 7"),
+        ("null", "line 2 must have words as its evidence, or a list of them, got None"),
+    ],
+)
+def test_evidence_that_cannot_be_found_is_told_with_its_line(tmp_path: Path, evidence: str, words: str):
+    path = tmp_path / "own.jsonl"
+    path.write_text(f'{{"prompt": "7", "answer": "7"}}\n{{"prompt": "7", "answer": "7", "evidence": {evidence}}}\n')
+    with pytest.raises(ValueError, match=words):
+        Prompts.read(path)

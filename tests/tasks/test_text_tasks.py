@@ -104,3 +104,27 @@ def test_draws_are_within_bounds():
     draw = Draw(torch.Generator().manual_seed(0))
     assert {draw.integer(3, 6) for _ in range(50)} == {3, 4, 5}
     assert sorted(draw.some("abc", 3)) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("name", ["recall", "maximum", "passkey", "variables"])
+def test_evidence_is_where_the_answer_stands(name):
+    task = find_task(name)
+    for passage in draw_passages(name, "test", 1, (1, 9), tuple(task.phrasings), 3, 4):
+        assert len(passage.evidence) == len(passage.questions)
+        for (_, answer), spans in zip(passage.questions, passage.evidence, strict=True):
+            assert [passage.context[first:last] for first, last in spans] == [answer.strip()]
+
+
+def test_evidence_of_recall_is_in_the_pair_that_is_asked_for():
+    for passage in draw_passages("recall", "test", 1, (9,), ("list", "python"), 2, 4):
+        for (question, _), ((start, _),) in zip(passage.questions, passage.evidence, strict=True):
+            key = question.split("'")[1] if "'" in question else question.rstrip(":")
+            line = passage.context[: passage.context.index("\n", start)].splitlines()[-1]
+            assert key in line
+
+
+def test_evidence_of_counting_is_every_word_that_counts():
+    for passage in draw_passages("counting", "test", 1, (9,), ("colours", "votes"), 4, 1):
+        words = passage.context.split(": ")[1].rstrip(". ").split()
+        found = [passage.context[first:last] for first, last in passage.evidence[0]]
+        assert found == [passage.questions[0][1].strip()] * words.count(found[0])

@@ -11,10 +11,11 @@ the same passages.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias, TypeVar
 
 import torch
 from torch import Generator
@@ -23,10 +24,16 @@ from strop._checks import require, require_known
 
 T = TypeVar("T")
 
+Span: TypeAlias = tuple[int, int]
+"""Where some words stand in a text: its first character, and the one after the last."""
+
 
 @dataclass(frozen=True)
 class Passage:
     """A context and pairs (question, answer) about it; a model reads context + question and should write the answer.
+
+    `evidence` says for each question where the words that hold its answer stand, in characters of context + question:
+    in one place or in several. It is empty where nobody said, and no part of the printed passage.
 
     Examples:
         >>> Passage("Oak is 7. Pear is 4. ", (("Oak is", " 7"),), size=2).questions
@@ -37,6 +44,7 @@ class Passage:
     questions: tuple[tuple[str, str], ...]
     size: int = 0
     phrasing: str = ""
+    evidence: tuple[tuple[Span, ...], ...] = field(default=(), repr=False)
 
 
 class TextTask(ABC):
@@ -87,6 +95,17 @@ class Draw:
         """Return `count` different ones, in random order."""
         chosen = torch.randperm(len(things), generator=self.generator)[:count].tolist()
         return [things[i] for i in chosen]
+
+
+def find_words(text: str, words: str) -> tuple[Span, ...]:
+    """Return every place where some words stand in a text."""
+    return tuple((found.start(), found.end()) for found in re.finditer(re.escape(words), text))
+
+
+def place_field(template: str, field: str, fields: Mapping[str, str], start: int = 0) -> Span:
+    """Return where a field stands in its formatted template, which begins at `start`."""
+    before = start + len(template.partition(f"{{{field}}}")[0].format(**fields))
+    return before, before + len(fields[field])
 
 
 def sample(

@@ -2,6 +2,10 @@
 
     {"prompt": "The capital of France is", "answer": "Paris"}          one line each; "context" and "size" are optional
     [("The capital of France is", "Paris"), …]                         the same from Python
+    {"prompt": "Oak is 7. Pear is 4. Oak is", "answer": "7", "evidence": "7"}      where the answer can be found
+    [("Oak is 7. Pear is 4. Oak is", "7", "7"), …]                     the same from Python
+
+Evidence is words of the prompt, or a list of them; wherever they stand in it, they are evidence.
 
 Of a user's prompts, a fifth is kept to stop calibration by and a fifth to test on; the rest is calibrated on.
 """
@@ -10,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
@@ -21,18 +25,18 @@ from strop._checks import require
 from strop.errors import ArgumentError
 from strop.records import read_utf8
 from strop.tasks.catalogue import generator_of
-from strop.tasks.passages import Passage
+from strop.tasks.passages import Passage, Span, find_words
 from strop.tasks.prose import checksum
 
 IN_MEMORY = "prompts in memory"
 """What prompts that come from no file are called."""
 
-Pairs: TypeAlias = Sequence[tuple[str, str]]
+Pairs: TypeAlias = Sequence[tuple[str, str] | tuple[str, str, str]]
 
 
 @dataclass(frozen=True)
 class Prompts:
-    """Passages of one question each, and where they come from.
+    """Passages of one question each, where they come from, and what the line of each is called.
 
     Examples:
         >>> prompts = Prompts.read([("The capital of France is", "Paris")] * 10)
@@ -42,15 +46,17 @@ class Prompts:
 
     name: str
     passages: tuple[Passage, ...]
+    lines: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def read(cls, source: str | Path | Pairs) -> Prompts:
         """Read a JSONL file, or pairs (prompt, answer)."""
         if isinstance(source, str | Path):
-            return cls(str(source), tuple(read_jsonl(Path(source))))
-        pairs = [_check_pair(pair, f"pair {i}") for i, pair in enumerate(source)]
-        require(bool(pairs), "task must hold prompts", "an empty list")
-        return cls(IN_MEMORY, tuple(_passage(*pair) for pair in pairs))
+            path, found = Path(source), _read_lines(Path(source))
+            return cls(str(source), tuple(found.values()), tuple(f"{path.name} line {i}" for i in found))
+        made = tuple(_read_pair(pair, f"pair {i}") for i, pair in enumerate(source))
+        require(bool(made), "task must hold prompts", "an empty list")
+        return cls(IN_MEMORY, made, tuple(f"pair {i}" for i in range(len(made))))
 
     @cached_property
     def checksum(self) -> str:
@@ -68,9 +74,14 @@ class Prompts:
 
 
 def read_jsonl(path: Path) -> list[Passage]:
-    """Read a line {"prompt": …, "answer": …} each, with an optional "size" and "context" before it."""
+    """Read a line {"prompt": …, "answer": …} each, with an optional "size", "evidence" and "context" before it."""
+    return list(_read_lines(path).values())
+
+
+def _read_lines(path: Path) -> dict[int, Passage]:
+    """Passages by the number of their line."""
     lines = enumerate(read_utf8(path).split("\n"), 1)  # not splitlines, which also cuts at marks that JSON leaves alone
-    passages = [_read_line(line, f"{path.name} line {i}") for i, line in lines if line.strip()]
+    passages = {i: _read_line(line, f"{path.name} line {i}") for i, line in lines if line.strip()}
     require(bool(passages), f"{path} must hold prompts", "an empty file")
     return passages
 
@@ -84,15 +95,29 @@ def _read_line(line: str, place: str) -> Passage:
             f'{place} must be {{"prompt": …, "answer": …}}, got {line[:60]!r}. Mend the line.'
         ) from error
     _check_words(prompt, answer, place, line[:60])
-    return _passage(prompt, answer, str(row.get("context") or ""), size)
+    context = str(row.get("context") or "")
+    evidence = _find_evidence(context + prompt, row["evidence"], place) if "evidence" in row else None
+    return _passage(prompt, answer, context, size, evidence)
 
 
-def _check_pair(pair: object, place: str) -> tuple[str, str]:
-    two = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2
-    require(two, f"{place} must be (prompt, answer)", repr(pair)[:60])
+def _read_pair(pair: object, place: str) -> Passage:
+    several = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) in (2, 3)
+    require(several, f"{place} must be (prompt, answer) or (prompt, answer, evidence)", repr(pair)[:60])
     assert isinstance(pair, Sequence)
     _check_words(pair[0], pair[1], place, repr(pair)[:60])
-    return pair[0], pair[1]
+    return _passage(pair[0], pair[1], evidence=_find_evidence(pair[0], pair[2], place) if len(pair) == 3 else None)
+
+
+def _find_evidence(text: str, evidence: object, place: str) -> tuple[Span, ...]:
+    """Every place where the evidence stands in what is read."""
+    given = [evidence] if isinstance(evidence, str) else evidence if isinstance(evidence, list | tuple) else []
+    words = [each for each in given if isinstance(each, str) and each.strip()]
+    whole = len(words) == len(given) > 0
+    require(whole, f"{place} must have words as its evidence, or a list of them", repr(evidence)[:60])
+    for each in words:
+        remedy = "Copy them from the prompt as they are"
+        require(each in text, f"{place} must have evidence that stands in its prompt", repr(each[:60]), remedy)
+    return tuple(sorted({span for each in words for span in find_words(text, each)}))
 
 
 def _check_words(prompt: object, answer: object, place: str, shown: str) -> None:
@@ -100,6 +125,8 @@ def _check_words(prompt: object, answer: object, place: str, shown: str) -> None
     require(whole, f"{place} must have a prompt and an answer of text", shown)
 
 
-def _passage(prompt: str, answer: str, context: str = "", size: int = 0) -> Passage:
+def _passage(
+    prompt: str, answer: str, context: str = "", size: int = 0, evidence: tuple[Span, ...] | None = None
+) -> Passage:
     answer = answer if answer[0].isspace() or prompt[-1].isspace() else f" {answer}"
-    return Passage(context, ((prompt, answer),), size, "jsonl")
+    return Passage(context, ((prompt, answer),), size, "jsonl", () if evidence is None else (evidence,))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from strop.tasks.passages import Draw, Passage, TextTask
+from strop.tasks.passages import Draw, Passage, TextTask, find_words
 
 PHRASINGS = MappingProxyType(
     {
@@ -34,7 +34,9 @@ class Counting(TextTask):
         fewest = min(size, (3 * size + 4) // 5)
         count = draw.integer(fewest, size + 1)
         words = draw.some([winner] * count + [other] * (size - count), size)
-        return Passage(context.format(list=" ".join(words)), ((question, f" {winner}"),), size, phrasing)
+        listed, start = " ".join(words), len(context.partition("{list}")[0])
+        evidence = tuple((start + first, start + last) for first, last in find_words(listed, winner))
+        return Passage(context.format(list=listed), ((question, f" {winner}"),), size, phrasing, (evidence,))
 
 
 task = Counting()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from strop.errors import ArgumentError
-from strop.tasks.passages import Draw, Passage, TextTask
+from strop.tasks.passages import Draw, Passage, TextTask, find_words
 
 PHRASINGS = MappingProxyType(
     {
@@ -35,8 +35,8 @@ class Maximum(TextTask):
         numbers = draw.some(range(100, 1000), size)
         context, question = PHRASINGS[phrasing]
         space = " " if question else ""
-        answer = (question, space + str(max(numbers)))
-        return Passage(context.format(list=", ".join(map(str, numbers))), (answer,), size, phrasing)
+        answer, text = (question, space + str(max(numbers))), context.format(list=", ".join(map(str, numbers)))
+        return Passage(text, (answer,), size, phrasing, (find_words(text, str(max(numbers))),))
 
 
 task = Maximum()

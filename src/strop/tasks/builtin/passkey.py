@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from strop.tasks.passages import Draw, Passage, TextTask
+from strop.tasks.passages import Draw, Passage, TextTask, find_words
 from strop.tasks.words import FILLER
 
 PHRASINGS = MappingProxyType(
@@ -33,7 +33,8 @@ class Passkey(TextTask):
         value = str(draw.integer(10_000, 100_000))
         sentences = [draw.one(FILLER) for _ in range(size)]
         sentences.insert(draw.integer(0, size + 1), told.format(v=value))
-        return Passage(" ".join(sentences), ((question, f" {value}"),), size, phrasing)
+        context = " ".join(sentences)
+        return Passage(context, ((question, f" {value}"),), size, phrasing, (find_words(context, value),))
 
 
 task = Passkey()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from strop.tasks.passages import Draw, Passage, TextTask
+from strop.tasks.passages import Draw, Passage, Span, TextTask, place_field
 from strop.tasks.words import names
 
 
@@ -49,11 +49,14 @@ class Recall(TextTask):
         """Write `size` pairs and ask for some of them, never the same twice."""
         words = PHRASINGS[phrasing]
         pairs = [(key, str(draw.integer(1000, 10000))) for key in names(size, draw)]
-        context = words.before + "".join(words.pair.format(k=key, v=value) for key, value in pairs)
+        context, places = words.before, dict[str, Span]()
+        for key, value in pairs:
+            places[key] = place_field(words.pair, "v", {"k": key, "v": value}, len(context))
+            context += words.pair.format(k=key, v=value)
         asked = draw.some(pairs, min(questions, size))
         space = "" if words.question.endswith("\n") else " "
         written = tuple((words.question.format(k=key), space + value) for key, value in asked)
-        return Passage(context, written, size, phrasing)
+        return Passage(context, written, size, phrasing, tuple((places[key],) for key, _ in asked))
 
 
 task = Recall()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from strop.errors import ArgumentError
-from strop.tasks.passages import Draw, Passage, TextTask
+from strop.tasks.passages import Draw, Passage, Span, TextTask, place_field
 
 PHRASINGS = MappingProxyType(
     {
@@ -33,16 +33,18 @@ class Variables(TextTask):
             raise ArgumentError(f"size must be at most {len(NAMES)}, got {size}. There are no more names.")
         line, question = PHRASINGS[phrasing]
         values: dict[str, int] = {}
-        written, linked = [], []
+        places: dict[str, Span] = {}  # where the number stands that a variable has in the end
+        context, linked = "", []
         for i, name in enumerate(draw.some(NAMES, size)):
             source = draw.one(list(values)) if i % 2 and values else None
             values[name] = draw.integer(100, 1000) if source is None else values[source]
             linked += [] if source is None else [name]
-            written.append(line.format(k=name, v=values[name] if source is None else source))
+            fields = {"k": name, "v": str(values[name]) if source is None else source}
+            places[name] = place_field(line, "v", fields, len(context)) if source is None else places[source]
+            context += line.format(**fields)
         asked = draw.some(linked or list(values), questions)
-        return Passage(
-            "".join(written), tuple((question.format(k=name), f" {values[name]}") for name in asked), size, phrasing
-        )
+        written = tuple((question.format(k=name), f" {values[name]}") for name in asked)
+        return Passage(context, written, size, phrasing, tuple((places[name],) for name in asked))
 
 
 task = Variables()
