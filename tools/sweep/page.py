@@ -32,6 +32,9 @@ REASONS = {
 }
 """What a message says → why many models do not run, in few words."""
 
+FINE = 1e-5
+"""Differences above this are counted in the table: gradients, mostly, in which float32 cancels."""
+
 Row = dict[str, Any]
 
 
@@ -71,7 +74,21 @@ def _counts(rows: list[Row]) -> Iterator[str]:
     for word in OUTCOMES:
         counts = [sum(row["columns"][name]["word"] == word for row in rows) for name in COLUMNS]
         yield f"| {word} | {' | '.join(map(str, counts))} | {sum(counts)} |"
+    far = [
+        [row["columns"][name]["apart"] for row in rows if row["columns"][name]["word"] == "equal"] for name in COLUMNS
+    ]
+    every = [one for column in far for one in column]
+    for title, count in (("largest difference", _largest), (f"equal, above {FINE:.0e}", _count_coarse)):
+        yield f"| {title} | {' | '.join(map(count, far))} | {count(every)} |"
     yield ""
+
+
+def _largest(far: list[float]) -> str:
+    return f"{max(far):.0e}" if far else ""
+
+
+def _count_coarse(far: list[float]) -> str:
+    return str(sum(one > FINE for one in far))
 
 
 def _reached(rows: list[Row]) -> Iterator[str]:

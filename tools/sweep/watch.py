@@ -39,6 +39,9 @@ Mark = tuple[int, str]
 LOGITS: Mark = (-1, "")
 """The mark of what comes from a batched product and may become attention."""
 
+TEMPERED: Mark = (-2, "")
+"""The mark of logits that were multiplied when a sink came beside them: beta does not scale a sink."""
+
 
 class Watch(TorchDispatchMode):
     """Counts attention outside strop by module, in `sites`."""
@@ -63,6 +66,8 @@ class Watch(TorchDispatchMode):
             return self._fused(func, args, kwargs)
         if name in SOFTMAX and args[1] in (-1, args[0].ndim - 1):
             return self._softmax(func, args, kwargs)
+        if name == "logsumexp" and self._made.get(_storage(args[0])) == LOGITS and self._seen in self._sharpened:
+            return func(args[0] * self._beta, *args[1:], **kwargs)  # a sink's share, of the softmax that comes next
         if name in HARMLESS or name in PRODUCT:
             return self._follow(name, func, args, kwargs)
         return func(*args, **kwargs)
@@ -80,22 +85,25 @@ class Watch(TorchDispatchMode):
         return func(*args, **kwargs)
 
     def _softmax(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        place = self._place() if self._made.get(_storage(args[0])) == LOGITS else None
+        mark = self._made.get(_storage(args[0]))
+        place = self._place() if mark in (LOGITS, TEMPERED) else None
         if place is None:
             return func(*args, **kwargs)
         number, self._seen = self._seen, self._seen + 1
-        if number in self._sharpened:
+        if number in self._sharpened and mark == LOGITS:
             args = (args[0] * self._beta, *args[1:])
         return self._mark(func(*args, **kwargs), (number, place))
 
     def _follow(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         marks = [mark for mark in (self._made.get(_storage(tensor)) for tensor in tensors) if mark is not None]
+        if name == "cat" and self._seen in self._sharpened and _has_sink(tensors) and marks == [LOGITS]:
+            return self._mark(func([tensors[0] * self._beta, tensors[1]], *args[1:], **kwargs), TEMPERED)
         out = func(*args, **kwargs)
         if name not in PRODUCT:
             return self._mark(out, max(marks)) if marks else out
         for number, place in marks:
-            if (number, place) != LOGITS:
+            if number >= 0:
                 self.sites[place] += number not in self.softmaxes
                 self.softmaxes.add(number)
         return self._mark(out, LOGITS)
@@ -122,6 +130,11 @@ class Watch(TorchDispatchMode):
 
 def _storage(tensor: Tensor) -> int:
     return tensor.untyped_storage()._cdata
+
+
+def _has_sink(tensors: list[Tensor]) -> bool:
+    """Whether one more column stands beside logits."""
+    return len(tensors) == 2 and tensors[0].ndim == 4 and tensors[1].shape[-1] == 1 < tensors[0].shape[-1]
 
 
 def _additive(name: str, value: object) -> bool:

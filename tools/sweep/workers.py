@@ -129,6 +129,6 @@ def _start() -> subprocess.Popen[str]:
 
 def _lost(model_type: str, code: int) -> dict[str, Any]:
     why = f"more than {SECONDS} s" if code == -signal.SIGXCPU else f"the process died with {code}"
-    lost = {"word": "not runnable", "detail": why}
+    lost = {"word": "not runnable", "detail": why, "apart": 0.0}
     return {"model_type": model_type, "model_class": "", "reads": "", "attention": 0, "left": [],
             "columns": dict.fromkeys(COLUMNS, lost), "seconds": SECONDS}  # fmt: skip
