@@ -26,11 +26,11 @@ from strop.pretrained.gguf_head import Array, TensorInGGUF
 
 QUERIES = ("attn_q", "attn_q_b", "attn_qkv")
 CHANGE = 0.01
-"""By which share of their size weights may have been changed before they were rounded: a copy that went by Q8_0 was by
-0.005 to 0.008. Less than this, in attention weights, is not told from quantisation."""
+"""By which share of their size weights may have been changed before they were rounded: more than by a copy in
+Q8_0 on the way. Less than this, in attention weights, is not told from quantisation."""
 
 LIKE = 0.5
-"""How far apart rows of one order may be, as a share of their length: two bits a weight lose 0.35."""
+"""How far apart rows of one order may be, as a share of their length; two bits a weight lose much."""
 
 
 class Layer(NamedTuple):
