@@ -8,8 +8,8 @@ nearer to another value, a share of them in proportion to the change:
     moved  =  share of numbers that this grid would round to another value  ≈  mean |change| / step
     change =  √(π/2) · mean(moved · step) / root mean square of the numbers      for a normal change
 
-Where half of them moved, the distance itself says more. Quantisers that weigh numbers by importance, and a copy that went
-by Q8_0, move a few too; tests/exporting/test_gguf_likeness.py holds them below what is refused. The two formats of
+Where half of them moved, the distance itself says more. Quantisers that weigh numbers by importance, and a copy that
+went by Q8_0, move a few too; tests/exporting/test_gguf_likeness.py holds them below what is refused. The two formats of
 uneven grids (IQ4) are held to their widest gap, and show a change only where it is large.
 """
 
