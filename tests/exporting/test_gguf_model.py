@@ -80,7 +80,9 @@ def test_a_file_quantised_from_the_model_takes_its_edge_and_says_how_far_it_is(t
 def test_a_file_of_other_weights_is_refused(tmp_path: Path) -> None:
     model, other = jobs.model("llama"), jobs.model("llama", seed=1)
     file = GGUFFile(gguf_files.write(tmp_path / "plain.gguf", other))
-    with pytest.raises(EdgeError, match=r"must hold the query and output weights of .*, got weights that differ by 1"):
+    with pytest.raises(
+        EdgeError, match=r"must hold the query and output weights of .*, got weights that differ by 1[0-9.]+ % before"
+    ):
         plan_gguf(jobs.job(model, jobs.edge(model), tmp_path, file=file))
     larger = jobs.model("llama", num_hidden_layers=3)
     with pytest.raises(EdgeError, match=r"no such tensors in blk.2 of llama"):

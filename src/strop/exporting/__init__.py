@@ -3,7 +3,7 @@
 verb.py                  `export`: a model and an edge → a Plan, and what it writes
 plan.py                  what will hold exactly, what to rounding, what cannot be expressed
 gguf_model.py            a sharpened GGUF file; gguf_layers.py: its tensors; gguf_blocks.py: their numbers;
-                         gguf_file.py: reading and writing it
+                         gguf_file.py: reading and writing it; gguf_likeness.py: is it this model's?
 transformers_folder.py   plain weights with the edge in them
 peft_folder.py           an (IA)³ adapter; lora_folder.py and adapter_gguf.py: LoRA adapters of the changes in lora.py;
                          adapter_folder.py: what PEFT's folders have in common
