@@ -37,7 +37,8 @@ SHARED = {
 }  # fmt: skip
 RUNGS: dict[str, dict[str, Any]] = {
     "constant": {"form": "constant"},
-    "constant-0.009": {"form": "constant", "budget": 0.009},
+    "constant-0.009": {"form": "constant", "budget": 0.009, "half": False},
+    "query-2-trial": {"form": "query", "guard": (), "lengths": (256,), "every": 40, "half": False},
     "pairs": {"form": "pairs"},
     "query-1": {"form": "query", "rank": 1},
     "query-2": {"form": "query", "rank": 2},

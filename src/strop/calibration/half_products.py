@@ -42,8 +42,10 @@ def _takes_part(layer: nn.Linear) -> bool:
 
 
 def _replace(layer: nn.Linear, weight: Tensor, stack: ExitStack) -> None:
+    multiply: Any = _Product.apply
+
     def forward(x: Tensor) -> Tensor:
-        out: Tensor = _Product.apply(x, weight)
+        out: Tensor = multiply(x, weight)
         return out if layer.bias is None else out + layer.bias
 
     layer.__dict__["forward"] = forward
