@@ -168,5 +168,3 @@ def _like(found: Tensor | None, bias: Tensor | None) -> Tensor | None:
 def _refuse_second_derivatives() -> None:
     if torch.is_grad_enabled():  # create_graph: the result would carry no gradient of its own, silently
         raise StateError("Attention over ranks has no second derivatives. Take them in one process.")
-
-
