@@ -8,9 +8,9 @@ of L, and a, b of logsumexp and mean,
     measure   ds  = p·(a + b·(1 + s − mean)) = p·(b·s − D),     D = b·(mean − 1) − a
 
 so a piece needs nothing of the others but these numbers of the row. Both are the backward pass of plain attention,
-which torch's fused kernel of the CPU does: it forms D as dO·out, for which an `out` with that product is given; to measure,
-keys stand for values and b·scale·q for dO. Elsewhere, with a soft cap, a bias, NaN or a cotangent of max or min, the
-formula of the piece is differentiated, a few rows at a time.
+which torch's fused kernel of the CPU does: it forms D as dO·out, for which an `out` with that product is given; to
+measure, keys stand for values and b·scale·q for dO. Elsewhere, with a soft cap, a bias, NaN or a cotangent of max or
+min, the formula of the piece is differentiated, a few rows at a time.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _run_backward(
         attn_mask=bias, scale=rule.scale,
     )  # fmt: skip
     like = (query, key, value)
-    return tuple(g[..., : x.shape[-1]].reshape(x.shape) for g, x in zip(found, like, strict=True))  # type: ignore[return-value]
+    return tuple(g[..., : x.shape[-1]].reshape(x.shape) for g, x in zip(found, like, strict=True))
 
 
 def _attend_backward_by_formula(rule: Rule, rows: Attended, key: Tensor, value: Tensor, mask: Mask) -> AttendGradients:
