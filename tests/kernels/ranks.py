@@ -35,7 +35,9 @@ CASES = {
     "softmax": dict(normaliser=Softmax()),
     "causal adaptive": dict(normaliser=AdaptiveTemperature(), is_causal=True),
     "log-n": dict(normaliser=LogN(trained_length=16), is_causal=True),
-    "sink": dict(normaliser=WithSink(AdaptiveTemperature(), torch.tensor([[0.5], [-1.0], [0.0], [2.0]])), is_causal=True),
+    "sink": dict(
+        normaliser=WithSink(AdaptiveTemperature(), torch.tensor([[0.5], [-1.0], [0.0], [2.0]])), is_causal=True
+    ),
     "mask": dict(normaliser=AdaptiveTemperature(), attn_mask="bool"),
     "padding": dict(normaliser=AdaptiveTemperature(), attn_mask="padding"),
     "bias": dict(normaliser=AdaptiveTemperature(), attn_mask="additive"),

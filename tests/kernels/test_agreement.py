@@ -16,7 +16,8 @@ from strop.normalisers.fusion import ConstantBeta, CountBeta
 SHAPES = [(1, 1), (1, 7), (7, 63), (63, 7), (111, 111)]
 SHAPES_IN_HALF_PRECISION = [(7, 63), (63, 7)]
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
-FAST = [name for name in IMPLEMENTATIONS if name not in ("reference", "triton")]  # triton: tests/kernels/interpreted
+ELSEWHERE = ("reference", "triton", "sharded")  # tests/kernels/interpreted, tests/kernels/test_sharded.py
+FAST = [name for name in IMPLEMENTATIONS if name not in ELSEWHERE]
 MEASURING = [name for name in FAST if name != "scaled_query"]
 RULES = {name: "adaptive" if name in MEASURING else "llama4" for name in ("auto", "reference", *FAST)}
 """A rule that each can run, of which it makes the most."""

@@ -8,7 +8,7 @@ import strop
 from strop.kernels import IMPLEMENTATIONS
 from strop.kernels.fit import fit_tensors
 
-IMPLS = ["auto", *(name for name in IMPLEMENTATIONS if name != "triton")]  # whose tensors are on a card
+IMPLS = ["auto", *(name for name in IMPLEMENTATIONS if name not in ("triton", "sharded"))]  # a card; a group of ranks
 HALVES = [torch.bfloat16, torch.float16]
 
 

@@ -1,5 +1,6 @@
 """Attention over ranks equals attention in one process: outputs, statistics, gradients; and a dead rank is told."""
 
+import os
 import subprocess
 import sys
 import time
@@ -20,7 +21,7 @@ def start(folder, ranks, *more):
     return [
         subprocess.Popen(
             [*command, str(rank), str(ranks), str(folder / "out"), *more],
-            stderr=subprocess.PIPE, text=True, env={"PYTHONPATH": path, "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"},
+            stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
         )
         for rank in range(ranks)
     ]  # fmt: skip

@@ -64,7 +64,7 @@ def test_a_kernel_that_vmap_cannot_see_into_says_so(impl, three):
         vmap(partial(strop.attention, impl=impl))(*three)
 
 
-@pytest.mark.parametrize("impl", ["auto", *IMPLEMENTATIONS])
+@pytest.mark.parametrize("impl", ["auto", *(name for name in IMPLEMENTATIONS if name != "sharded")])
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("dropout_p", [0.0, 0.5])
 def test_gradients_in_a_batch_are_gradients_one_by_one(dropout_p, rule, impl, three, monkeypatch):

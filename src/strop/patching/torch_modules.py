@@ -22,8 +22,8 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from strop.kernels import Mask, Request
 from strop.kernels.dense import form_weights
 from strop.kernels.fit import fit_mask, fit_tensors
-from strop.kernels.shards import shard_here
 from strop.kernels.shapes import repeat_heads
+from strop.kernels.shards import shard_here
 from strop.patching.frames import PLAIN, Site, answer, find_posts, resolve
 from strop.patching.stand_in import Fixed
 

@@ -22,7 +22,7 @@ from strop.kernels.mask import LazyMask, Mask
 from strop.kernels.request import Request
 from strop.kernels.sharded.blocks import Attend, Rule
 from strop.kernels.sharded.ring import Ring
-from strop.kernels.sharded.rounds import attend, count_keys, measure
+from strop.kernels.sharded.rounds import attend_rows, count_keys, measure_rows
 from strop.kernels.tracing import is_transformed
 from strop.normalisers import Temperature
 from strop.normalisers.fusion import TEMPERATURES
@@ -67,10 +67,10 @@ class Sharded(Implementation):
         counts = count_keys(rule, request.n_q, request.query.device)
         query = normaliser.prepare_query(upcast(request.query), counts) if normaliser.changes_query else request.query
         rows = request.query.shape[:-1]
-        stats = measure(rule, query, request.key) if request.return_stats or normaliser.uses == "entropy" else None
+        stats = measure_rows(rule, query, request.key) if request.return_stats or normaliser.uses == "entropy" else None
         known = RowStats.of_counts(counts.expand(rows), upcast(query).dtype) if stats is None else stats
         beta = normaliser.inverse_temperature(known).expand(rows).to(upcast(query).dtype)
-        out, total = attend(rule, query, request.key, request.value, beta)
+        out, total = attend_rows(rule, query, request.key, request.value, beta)
         share = normaliser.sink_share(lambda: total)
         out = out if share is None else out * share[..., None]
         return out.to(request.query.dtype), stats if request.return_stats else None

@@ -3,9 +3,9 @@
     measure   RowStats of the logits
     attend    softmax(β·logits)·v over the keys of the piece alone, and L = log Σ exp(β·logits)
 
-Pieces merge exactly: statistics by `RowStats.merge`, outputs by out = Σ exp(L_piece − L)·out_piece. Where the logits are
-a product of query and key, β scales the query and the kernels for one process run the piece (`Attend`): attention to
-values of no width is what measures. Soft-capped and biased logits go by the formula, a few rows at a time.
+Pieces merge exactly: statistics by `RowStats.merge`, outputs by out = Σ exp(L_piece − L)·out_piece. Where the logits
+are a product of query and key, β scales the query and the kernels for one process run the piece (`Attend`): attention
+to values of no width is what measures. Soft-capped and biased logits go by the formula, a few rows at a time.
 """
 
 from __future__ import annotations
@@ -58,9 +58,7 @@ def measure_piece(rule: Rule, query: Tensor, key: Tensor, mask: Mask) -> RowStat
     return stats
 
 
-def attend_piece(
-    rule: Rule, query: Tensor, key: Tensor, value: Tensor, beta: Rows, mask: Mask
-) -> tuple[Tensor, Rows]:
+def attend_piece(rule: Rule, query: Tensor, key: Tensor, value: Tensor, beta: Rows, mask: Mask) -> tuple[Tensor, Rows]:
     """Return the output [*batch, rows, d_v] over a piece's keys and L [*batch, rows], in float32 or better."""
     if rule.is_product:
         tempered = upcast(query) * beta[..., None]

@@ -1,15 +1,16 @@
 """Gradients of one piece of attention over ranks, from what is known of the whole row.
 
-With s the logits, p = exp(s − logsumexp) and p′ = exp(β·s − L) over *all* keys, the cotangents dO of the output and dL of
-L, and a, b of logsumexp and mean,
+With s the logits, p = exp(s − logsumexp) and p′ = exp(β·s − L) over *all* keys, the cotangents dO of the output and dL
+of L, and a, b of logsumexp and mean,
 
-    attend    ds′ = p′·(dO·v − D),         D = dO·out − dL,     dq = β·Σ ds′·k,  dβ = Σ ds′·s,  dk = β·Σ ds′·q,  dv = Σ p′·dO
+    attend    ds′ = p′·(dO·v − D),   D = dO·out − dL
+              dq = β·Σ ds′·k,   dβ = Σ ds′·s,   dk = β·Σ ds′·q,   dv = Σ p′·dO
     measure   ds  = p·(a + b·(1 + s − mean)) = p·(b·s − D),     D = b·(mean − 1) − a
 
-so a piece needs nothing of the others but these numbers of the row. Both are the backward pass of plain attention, which
-torch's fused kernel of the CPU does: it forms D as dO·out, for which an `out` with that product is given; to measure,
-keys stand for values and b·scale·q for dO. Elsewhere, with a soft cap, a bias, NaN or a cotangent of max or min, the
-formula of the piece is differentiated, a few rows at a time.
+so a piece needs nothing of the others but these numbers of the row. Both are the backward pass of plain attention,
+which torch's fused kernel of the CPU does: it forms D as dO·out, for which an `out` with that product is given; to
+measure, keys stand for values and b·scale·q for dO. Elsewhere, with a soft cap, a bias, NaN or a cotangent of max or
+min, the formula of the piece is differentiated, a few rows at a time.
 """
 
 from __future__ import annotations
@@ -137,12 +138,10 @@ def _run_backward(
         attn_mask=bias, scale=rule.scale,
     )  # fmt: skip
     like = (query, key, value)
-    return tuple(g[..., : x.shape[-1]].reshape(x.shape) for g, x in zip(found, like, strict=True))  # type: ignore[return-value]
+    return tuple(g[..., : x.shape[-1]].reshape(x.shape) for g, x in zip(found, like, strict=True))
 
 
-def _attend_backward_by_formula(
-    rule: Rule, rows: Attended, key: Tensor, value: Tensor, mask: Mask
-) -> AttendGradients:
+def _attend_backward_by_formula(rule: Rule, rows: Attended, key: Tensor, value: Tensor, mask: Mask) -> AttendGradients:
     parts = []
     for start, stop in row_blocks(rows.query, key.shape[-2]):
         some, seen = rows.pick(slice(start, stop)), mask.rows(start, stop)
@@ -155,7 +154,9 @@ def _attend_backward_by_formula(
         d_total = share * ((some.d_out * (out.detach() - some.out)).sum(-1) + some.d_total)
         parts.append(_pull((out, total), (share[..., None] * some.d_out, d_total), (query, beta, bias, k, v)))
     query_, beta_, bias_, key_, value_ = zip(*parts, strict=True)
-    return AttendGradients(torch.cat(query_, -2), torch.cat(beta_, -1), _join_bias(bias_, mask.bias), _sum(key_), _sum(value_))
+    return AttendGradients(
+        torch.cat(query_, -2), torch.cat(beta_, -1), _join_bias(bias_, mask.bias), _sum(key_), _sum(value_)
+    )
 
 
 def _measure_backward_by_formula(rule: Rule, rows: Measured, key: Tensor, mask: Mask) -> MeasureGradients:
@@ -190,7 +191,9 @@ def _share(part: Rows, whole: Rows) -> Rows:
     return torch.where(part == -torch.inf, 0.0, (part - whole.masked_fill(whole == -torch.inf, 0.0)).exp())
 
 
-def _pull(results: tuple[Tensor, ...], cotangents: tuple[Tensor, ...], leaves: tuple[Tensor | None, ...]) -> list[Tensor | None]:
+def _pull(
+    results: tuple[Tensor, ...], cotangents: tuple[Tensor, ...], leaves: tuple[Tensor | None, ...]
+) -> list[Tensor | None]:
     wanted = [leaf for leaf in leaves if leaf is not None]
     found = iter(torch.autograd.grad(results, wanted, cotangents, allow_unused=True, materialize_grads=True))
     return [None if leaf is None else next(found) for leaf in leaves]

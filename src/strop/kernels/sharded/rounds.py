@@ -11,6 +11,7 @@ Where β needs no statistics and none are asked for, there is no first round.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -25,16 +26,16 @@ from strop.kernels.sharded.ring import Ring
 from strop.sharpness import RowStats, upcast
 
 
-def measure(rule: Rule, query: Tensor, key: Tensor) -> RowStats:
+def measure_rows(rule: Rule, query: Tensor, key: Tensor) -> RowStats:
     """Return the statistics of our rows over the keys of all ranks, with their gradients."""
-    n_keys, *others = _Measure.apply(rule, query, key, rule.mask.bias)
-    return RowStats(n_keys, *others)
+    apply: Callable[..., tuple[Tensor, ...]] = _Measure.apply
+    return RowStats(*apply(rule, query, key, rule.mask.bias))
 
 
-def attend(rule: Rule, query: Tensor, key: Tensor, value: Tensor, beta: Rows) -> tuple[Tensor, Rows]:
+def attend_rows(rule: Rule, query: Tensor, key: Tensor, value: Tensor, beta: Rows) -> tuple[Tensor, Rows]:
     """Return softmax(β·logits)·v of our rows over the keys of all ranks and L = log Σ exp(β·logits), with gradients."""
-    found: tuple[Tensor, Rows] = _Attend.apply(rule, query, key, value, beta, rule.mask.bias)
-    return found
+    apply: Callable[..., tuple[Tensor, Rows]] = _Attend.apply
+    return apply(rule, query, key, value, beta, rule.mask.bias)
 
 
 def count_keys(rule: Rule, n_q: int, device: torch.device) -> Rows:
@@ -168,5 +169,3 @@ def _like(found: Tensor | None, bias: Tensor | None) -> Tensor | None:
 def _refuse_second_derivatives() -> None:
     if torch.is_grad_enabled():  # create_graph: the result would carry no gradient of its own, silently
         raise StateError("Attention over ranks has no second derivatives. Take them in one process.")
-
-
