@@ -69,7 +69,7 @@ class ClrsResult:
         """Arm → p against softmax beyond the training sizes."""
         from strop.studies.significance import holm, paired_p
 
-        base, raw = self.scores(algorithm, BASELINE_ARM, "beyond"), {}
+        base, raw = self.scores(algorithm, BASELINE_ARM, "beyond"), dict[str, float]()
         for arm in self.study.arms:
             mine = self.scores(algorithm, arm, "beyond")
             if arm != BASELINE_ARM and mine and mine.keys() == base.keys():

@@ -1,4 +1,4 @@
-"""What takes part in the CLRS-Text study and how much work it is. Plain values: nothing here loads torch until one is made."""
+"""What takes part in the CLRS-Text study and how much work it is. Plain values; torch loads when one is made."""
 
 from __future__ import annotations
 
