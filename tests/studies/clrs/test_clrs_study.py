@@ -5,6 +5,9 @@ import pytest
 from strop.engine import Serial
 from strop.errors import ArgumentError
 from strop.studies.clrs import ClrsStudy, DecoderShape, TokenBudget, read_clrs, run_clrs
+from strop.studies.clrs.batches import encode_questions
+from strop.studies.clrs.text import Vocabulary, find_algorithm
+from strop.studies.problems.task import IGNORE
 
 TINY = ClrsStudy.quick(
     algorithms=("bubble_sort",),
@@ -40,3 +43,15 @@ def test_bad_settings_are_refused():
         ClrsStudy(algorithms=("bogosort",))
     with pytest.raises(ArgumentError, match="nowhere must hold finished runs of this study, got none"):
         read_clrs(TINY, "nowhere")
+
+
+def test_each_answer_token_is_asked_of_the_token_before_it():
+    algorithm = find_algorithm("minimum")
+    coder, questions = Vocabulary(algorithm), [algorithm.ask({"key": key}) for key in ([0.5, 0.123], [0.7, 0.7, 0.9])]
+    batch = encode_questions(questions, coder)
+    for tokens, target, question in zip(batch.tokens, batch.target, questions, strict=True):
+        asked = (target != IGNORE).nonzero()[:, 0]
+        assert coder.decode(tokens[: asked[0] + 1].tolist()) == question.prompt
+        assert coder.decode(target[asked].tolist()) == question.answer
+        assert tokens[asked[:-1] + 1].tolist() == target[asked[:-1]].tolist()
+    assert questions[1].answer == "0\n\n"  # of equal keys the first
