@@ -7,6 +7,9 @@ models.py    a decoder from scratch, or a pretrained model with low-rank changes
 fitting.py   training, of a model or of an edge
 marking.py   exact answers, right tokens, attention by digit
 runs.py      one run in one process
+study.py     `ClrsStudy`: what takes part, and how much work it is
+competition.py   `run_clrs`, `read_clrs`: sweep, training, trials
+result.py    `ClrsResult`: records, table, tests
 """
 
 from __future__ import annotations
@@ -16,10 +19,22 @@ from typing import TYPE_CHECKING
 from strop._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from strop.studies.clrs.competition import read_clrs as read_clrs
+    from strop.studies.clrs.competition import run_clrs as run_clrs
     from strop.studies.clrs.configs import DecoderShape as DecoderShape
     from strop.studies.clrs.configs import LoraShape as LoraShape
     from strop.studies.clrs.configs import TokenBudget as TokenBudget
+    from strop.studies.clrs.result import ClrsResult as ClrsResult
+    from strop.studies.clrs.study import ClrsStudy as ClrsStudy
 
-_HOMES = {"DecoderShape": "configs", "LoraShape": "configs", "TokenBudget": "configs"}
+_HOMES = {
+    "ClrsResult": "result",
+    "ClrsStudy": "study",
+    "DecoderShape": "configs",
+    "LoraShape": "configs",
+    "TokenBudget": "configs",
+    "read_clrs": "competition",
+    "run_clrs": "competition",
+}
 __all__ = [*_HOMES]
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,6 +1,6 @@
 """The tokens of one algorithm's questions: digits stand alone, so that a number takes several tokens.
 
-    minimum:\\nkey: [0.549 0.7]\\nmin:\\n1\\n\\n   →   "minimum:\\nkey: " "[0." 5 4 9 " 0." 7 "]" "\\nmin:\\n" 1 "\\n\\n"
+    "[0.549 0.7]"   →   "[0." 5 4 9 " 0." 7 "]"
 
 What begins a value is one token with the space or bracket before it; what follows is one digit a token. This is how the
 tokenisers of Gemma and SmolLM2 treat digits, with the fixed words of the question cut to a token each. `digit_place`
