@@ -3,7 +3,7 @@
     retrieval   share of the telling rows at which the head's top key is the token that is written next (groups.py)
     cost        what the model's own answer loses, in nats, when the head's output is scaled by 0 at the question's
                 rows; measured on the heads of the best retrieval scores, where the model answers best
-    gain        what the right token gains, in nats, at wrong answers, when this head alone is sharpened with β = SHARPER
+    gain        what the right token gains, in nats, at wrong answers, when this head alone is sharpened by SHARPER
 
 A head carries answers if its cost is at least SHARE of the largest one. Where no silence costs anything, the heads of
 the best retrieval score are taken, and `confirmed` says that it is a guess.

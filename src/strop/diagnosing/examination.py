@@ -61,7 +61,7 @@ def examine(
         carriers[task] = find_carriers(model, places, mine, passages)
         failing = first_failure(mine)
         if failing is not None and carriers[task]:
-            at = passages[mine.index(failing)]
+            at = _pick_failed(failing, passages[mine.index(failing)])
             carriers[task], wrong, mended = sharpen_carriers(model, carriers[task], at)
             found.checks.append({"task": task, "size": failing.size, "wrong": wrong, "mended": mended})
         answers = find_causes(mine, carriers[task])
@@ -70,6 +70,13 @@ def examine(
         found.causes += [row | {"failing": fails(group)} for row, group in zip(counts, mine, strict=True)]
     found.heads = describe_heads(places, groups, carriers)
     return found
+
+
+def _pick_failed(group: Group, passages: list[Asked]) -> list[Asked]:
+    """The passages with wrong answers, those with most of them first."""
+    wrong = (~group.exact).split([len(asked.ids) for asked in passages])
+    order = sorted(range(len(passages)), key=lambda i: -int(wrong[i].sum()))
+    return [passages[i] for i in order if bool(wrong[i].any())]
 
 
 def _read_once(
