@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from strop.diagnosing.asking import Asked, Said, answer_rows, read_context
-from strop.diagnosing.groups import Group, Place
+from strop.diagnosing.groups import Answered, HeadPlace
 from strop.edges.output_scales import OutputScales
 from strop.normalisers import Softmax
 from strop.patching.identity import heads_of
@@ -49,7 +49,7 @@ class Carrier:
     """A head that carries answers of a task: its place among all heads, and its numbers."""
 
     index: int
-    place: Place
+    place: HeadPlace
     retrieval: float
     cost: float
     gain: float | None = None
@@ -61,7 +61,7 @@ class Carrier:
         return self.cost if self.confirmed else self.retrieval
 
 
-def score_retrieval(groups: Sequence[Group]) -> Tensor:
+def score_retrieval(groups: Sequence[Answered]) -> Tensor:
     """Return the retrieval score of every head, [heads], over all telling rows of a task."""
     hits = torch.cat([group.copied[group.telling] for group in groups])
     return hits.float().mean(0)
@@ -69,7 +69,7 @@ def score_retrieval(groups: Sequence[Group]) -> Tensor:
 
 @torch.no_grad()
 def find_carriers(
-    model: nn.Module, places: Sequence[Place], groups: Sequence[Group], passages: Sequence[Sequence[Asked]]
+    model: nn.Module, places: Sequence[HeadPlace], groups: Sequence[Answered], passages: Sequence[Sequence[Asked]]
 ) -> list[Carrier]:
     """Find the heads that carry a task's answers, the most costly first; `passages` are those of each group."""
     retrieval = score_retrieval(groups)
@@ -115,7 +115,7 @@ def sharpen_carriers(
     return found, wrong, mended
 
 
-def _measure_costs(model: nn.Module, places: Sequence[Place], passages: Sequence[Asked]) -> list[float]:
+def _measure_costs(model: nn.Module, places: Sequence[HeadPlace], passages: Sequence[Asked]) -> list[float]:
     """What the model's own answers lose without each head, in nats an answer, up to the first wrong token."""
     costs, asked_all = torch.zeros(len(places), dtype=torch.float64), 0
     counts = heads_of(model)
@@ -134,7 +134,7 @@ def _measure_costs(model: nn.Module, places: Sequence[Place], passages: Sequence
     return (costs / max(1, asked_all)).tolist()
 
 
-def _silence(model: nn.Module, place: Place, heads: int) -> AbstractContextManager[None]:
+def _silence(model: nn.Module, place: HeadPlace, heads: int) -> AbstractContextManager[None]:
     scales = torch.zeros(heads)
     scales[place.head] = -1.0
     module = model.get_submodule(place.name)
@@ -142,7 +142,7 @@ def _silence(model: nn.Module, place: Place, heads: int) -> AbstractContextManag
     return change_layers({place.name: part.change_layer(module, heads)})
 
 
-def _sharpen(model: nn.Module, places: Sequence[Place]) -> AbstractContextManager[object]:
+def _sharpen(model: nn.Module, places: Sequence[HeadPlace]) -> AbstractContextManager[object]:
     stack = ExitStack()
     for place in places:
         stack.enter_context(sharpened(model, Softmax(SHARPER), layers=[place.layer], heads=[place.head]))

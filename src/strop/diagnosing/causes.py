@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from strop.diagnosing.carriers import Carrier
-from strop.diagnosing.groups import Group
+from strop.diagnosing.groups import Answered
 from strop.records import Record
 
 CAUSES = ("dispersion", "order", "sink", "collapse", "elsewhere", "unknown")
@@ -41,13 +41,13 @@ NEAR_AT_ALL = 0.01
 """Share of the norm below which states are the same, where no right answer says what is usual."""
 
 
-def find_causes(groups: Sequence[Group], carriers: Sequence[Carrier]) -> list[Record]:
+def find_causes(groups: Sequence[Answered], carriers: Sequence[Carrier]) -> list[Record]:
     """Return a record for every answer of a task: whether it is exact, and the cause where it is not."""
     enough, usual = usual_weights(groups, carriers), usual_distance(groups)
     return [answer for group in groups for answer in _judge_group(group, carriers, enough, usual)]
 
 
-def count_causes(groups: Sequence[Group], answers: Sequence[Record]) -> list[Record]:
+def count_causes(groups: Sequence[Answered], answers: Sequence[Record]) -> list[Record]:
     """Return a record for every group: what the answers are worth, and how many are wrong for which cause."""
     rows = []
     for group in groups:
@@ -57,7 +57,7 @@ def count_causes(groups: Sequence[Group], answers: Sequence[Record]) -> list[Rec
     return rows
 
 
-def usual_weights(groups: Sequence[Group], carriers: Sequence[Carrier]) -> Tensor:
+def usual_weights(groups: Sequence[Answered], carriers: Sequence[Carrier]) -> Tensor:
     """Return the weight that is enough for each carrier, [carriers]."""
     heads = [carrier.index for carrier in carriers]
     seen = [group.number("weight")[group.telling & group.exact[:, None]][:, heads] for group in groups]
@@ -67,14 +67,14 @@ def usual_weights(groups: Sequence[Group], carriers: Sequence[Carrier]) -> Tenso
     return (ENOUGH * right.median(0).values).clamp(max=HALF)
 
 
-def usual_distance(groups: Sequence[Group]) -> float | None:
+def usual_distance(groups: Sequence[Answered]) -> float | None:
     """Return how far apart states are in right answers, or None where nothing says."""
     seen = torch.cat([group.apart[group.telling & group.exact[:, None]] for group in groups])
     seen = seen[~seen.isnan()]
     return float(seen.median()) if len(seen) else None
 
 
-def find_states(group: Group, carriers: Sequence[Carrier], enough: Tensor) -> Tensor:
+def find_states(group: Answered, carriers: Sequence[Carrier], enough: Tensor) -> Tensor:
     """Return the state of every carrier at every row, as a number in STATES, [q, r, carriers]."""
     heads = [carrier.index for carrier in carriers]
     weight, rank, beta, top = (group.number(name)[..., heads] for name in ("weight", "rank", "beta", "top"))
@@ -83,7 +83,7 @@ def find_states(group: Group, carriers: Sequence[Carrier], enough: Tensor) -> Te
     return torch.where(weight >= enough, STATES.index("reads"), state)
 
 
-def _judge_group(group: Group, carriers: Sequence[Carrier], enough: Tensor, usual: float | None) -> list[Record]:
+def _judge_group(group: Answered, carriers: Sequence[Carrier], enough: Tensor, usual: float | None) -> list[Record]:
     votes = torch.tensor([max(carrier.vote, 1e-12) for carrier in carriers], dtype=torch.float64)
     states = find_states(group, carriers, enough)
     rows: list[Record] = []
@@ -100,7 +100,7 @@ def _judge_group(group: Group, carriers: Sequence[Carrier], enough: Tensor, usua
 
 
 def _judge(
-    group: Group,
+    group: Answered,
     carriers: Sequence[Carrier],
     states: Tensor,
     votes: Tensor,

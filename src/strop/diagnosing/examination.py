@@ -12,9 +12,9 @@ from strop._checks import require
 from strop.diagnosing.asking import Asked
 from strop.diagnosing.carriers import find_carriers, sharpen_carriers
 from strop.diagnosing.causes import count_causes, find_causes
-from strop.diagnosing.groups import Group, Place, read_group
+from strop.diagnosing.groups import Answered, HeadPlace, read_group
 from strop.diagnosing.heads import describe_heads
-from strop.diagnosing.sizes import Plan, ask_prompts, fails, first_failure, grow_task
+from strop.diagnosing.sizes import Questioning, ask_prompts, fails, first_failure, grow_task
 from strop.patching.identity import heads_of
 from strop.patching.placement import device_of
 from strop.pretrained.load import count_positions
@@ -34,18 +34,18 @@ class Findings:
 
 
 def examine(
-    model: nn.Module, tokenizer: object, tasks: tuple[str, ...], own: Prompts | None, plan: Plan, folder: Path | None,
+    model: nn.Module, tokenizer: object, tasks: tuple[str, ...], own: Prompts | None, plan: Questioning, folder: Path | None,
     partial: bool, tell: Callable[..., None],
 ) -> Findings:  # fmt: skip
     """Examine a model on tasks, or on a user's own prompts; groups are kept in `folder`."""
     reader = Reader(tokenizer, device_of(model))
     longest = min(plan.longest, count_positions(model) or plan.longest)
-    plan = Plan(**(vars(plan) | {"longest": longest}))
-    places = [Place(i, name, head) for i, (name, n) in enumerate(heads_of(model).items()) for head in range(n)]
+    plan = Questioning(**(vars(plan) | {"longest": longest}))
+    places = [HeadPlace(i, name, head) for i, (name, n) in enumerate(heads_of(model).items()) for head in range(n)]
     found, groups, carriers = Findings(), {}, {}
     for task in tasks:
 
-        def read(size: int, passages: list[Asked], task: str = task) -> Group:
+        def read(size: int, passages: list[Asked], task: str = task) -> Answered:
             tell(text=f"{task} at size {size}")
             return _read_once(model, passages, task, size, partial, folder)
 
@@ -72,7 +72,7 @@ def examine(
     return found
 
 
-def _pick_failed(group: Group, passages: list[Asked]) -> list[Asked]:
+def _pick_failed(group: Answered, passages: list[Asked]) -> list[Asked]:
     """The passages with wrong answers, those with most of them first."""
     wrong = (~group.exact).split([len(asked.ids) for asked in passages])
     order = sorted(range(len(passages)), key=lambda i: -int(wrong[i].sum()))
@@ -81,13 +81,13 @@ def _pick_failed(group: Group, passages: list[Asked]) -> list[Asked]:
 
 def _read_once(
     model: nn.Module, passages: list[Asked], task: str, size: int, partial: bool, folder: Path | None
-) -> Group:
+) -> Answered:
     """Read a group, or take it from the folder where it was read before."""
     if folder is None:
         return read_group(model, passages, task, size, partial)
     path = folder / f"{task}-{size}.safetensors"
     if path.exists():
-        return Group.load(path)
+        return Answered.load(path)
     group = read_group(model, passages, task, size, partial)
     folder.mkdir(parents=True, exist_ok=True)
     group.save(path)

@@ -27,7 +27,7 @@ from strop.evaluation.paired import wilson_interval
 from strop.records import Record, atomic_path
 
 
-class Place(NamedTuple):
+class HeadPlace(NamedTuple):
     """A head: its layer's number, the name of the attention module, its own number."""
 
     layer: int
@@ -36,7 +36,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Group:
+class Answered:
     """Questions of one task and size; `length` is of the longest prompt, in tokens."""
 
     task: str
@@ -92,7 +92,7 @@ class Group:
             save_file(tensors, temporary, {"task": self.task, "size": str(self.size), "length": str(self.length)})
 
     @classmethod
-    def load(cls, path: Path) -> Group:
+    def load(cls, path: Path) -> Answered:
         """Read what `save` wrote."""
         from safetensors import safe_open
 
@@ -103,7 +103,7 @@ class Group:
 
 
 @torch.no_grad()
-def read_group(model: nn.Module, asked: Sequence[Asked], task: str, size: int, partial: bool = False) -> Group:
+def read_group(model: nn.Module, asked: Sequence[Asked], task: str, size: int, partial: bool = False) -> Answered:
     """Answer every question of some passages and measure every head while that is done."""
     parts, hidden, targets = [], [], []
     for one in asked:
@@ -116,7 +116,7 @@ def read_group(model: nn.Module, asked: Sequence[Asked], task: str, size: int, p
     columns = {name: _join([part[name] for part in parts]) for name in parts[0]}
     apart = measure_apart(_join(hidden), _join(targets), columns["counted"])
     length = max(int(one.tokens.shape[1]) for one in asked)
-    return Group(task, size, length, apart=apart, **columns)
+    return Answered(task, size, length, apart=apart, **columns)
 
 
 def measure_apart(hidden: Tensor, targets: Tensor, counted: Tensor) -> Tensor:

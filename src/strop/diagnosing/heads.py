@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from strop.diagnosing.carriers import Carrier, score_retrieval
-from strop.diagnosing.groups import Group, Place
+from strop.diagnosing.groups import Answered, HeadPlace
 from strop.records import Record
 
 ROLES = ("carries", "sink", "local", "blunt", "other")
@@ -24,7 +24,7 @@ MEANS = ("weight", "top_weight", "entropy", "first_weight", "recent_weight")
 
 
 def describe_heads(
-    places: Sequence[Place], groups: Mapping[str, Sequence[Group]], carriers: Mapping[str, Sequence[Carrier]]
+    places: Sequence[HeadPlace], groups: Mapping[str, Sequence[Answered]], carriers: Mapping[str, Sequence[Carrier]]
 ) -> list[Record]:
     """Return a record for each head over all tasks; a carrier's numbers are those of the task it carries most of."""
     every = [group for task in groups.values() for group in task]
@@ -40,12 +40,12 @@ def describe_heads(
             "carries": ", ".join(own), "cost": None if best is None else best.cost,
             "gain": None if best is None else best.gain, "confirmed": None if best is None else best.confirmed,
         }  # fmt: skip
-        row["role"] = find_role(row)
+        row["role"] = name_role(row)
         rows.append(row)
     return rows
 
 
-def find_role(row: Record) -> str:
+def name_role(row: Record) -> str:
     """Return the role of a head."""
     shares = {name: row[name] for name in ("first_weight", "recent_weight", "top_weight")}
     first, recent, top = (float(value or 0.0) for value in shares.values())
@@ -58,6 +58,6 @@ def find_role(row: Record) -> str:
     return "blunt" if top < HALF else "other"
 
 
-def _mean(groups: Sequence[Group], name: str) -> Tensor:
+def _mean(groups: Sequence[Answered], name: str) -> Tensor:
     """Mean of a number over all telling rows, by head."""
     return torch.cat([group.number(name)[group.telling] for group in groups]).double().mean(0)

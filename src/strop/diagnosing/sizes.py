@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from strop._checks import require
 from strop.diagnosing.asking import Asked, ask
-from strop.diagnosing.groups import Group
+from strop.diagnosing.groups import Answered
 from strop.errors import ArgumentError
 from strop.tasks.answers import Reader
 from strop.tasks.catalogue import draw_passages, find_task
@@ -24,7 +24,7 @@ FAILS = 0.95
 
 
 @dataclass(frozen=True)
-class Plan:
+class Questioning:
     """What a diagnosis is asked to do."""
 
     prompts: int = 24
@@ -39,14 +39,14 @@ Reading = tuple[int, list[Asked]]
 """A size and its passages."""
 
 
-def fails(group: Group) -> bool:
+def fails(group: Answered) -> bool:
     """Whether the model fails at a group's size."""
     return group.accuracy < FAILS
 
 
 def grow_task(
-    reader: Reader, task: str, plan: Plan, read: Callable[[int, list[Asked]], Group]
-) -> Iterator[tuple[Group, list[Asked]]]:
+    reader: Reader, task: str, plan: Questioning, read: Callable[[int, list[Asked]], Answered]
+) -> Iterator[tuple[Answered, list[Asked]]]:
     """Yield every group of a built-in task, each read by `read`, and its passages."""
     size, left = FIRST, plan.more
     while (passages := draw_size(reader, task, size, plan)) is not None:
@@ -59,7 +59,7 @@ def grow_task(
         size *= 2
 
 
-def draw_size(reader: Reader, task: str, size: int, plan: Plan) -> list[Asked] | None:
+def draw_size(reader: Reader, task: str, size: int, plan: Questioning) -> list[Asked] | None:
     """Return the passages of a built-in task at a size, or None where there are none that fit."""
     known = find_task(task)
     chosen = tuple(name for name in known.phrasings if name in plan.phrasings) or known.open_phrasings[:1]
@@ -90,11 +90,11 @@ def count_tokens(asked: Asked) -> int:
     return int(asked.tokens.shape[1])
 
 
-def largest_of(groups: Sequence[Group]) -> Group:
+def largest_of(groups: Sequence[Answered]) -> Answered:
     """Return the group of the largest size."""
     return max(groups, key=lambda group: group.size)
 
 
-def first_failure(groups: Sequence[Group]) -> Group | None:
+def first_failure(groups: Sequence[Answered]) -> Answered | None:
     """Return the group of the smallest size at which the model fails, or None."""
     return min((group for group in groups if fails(group)), key=lambda group: group.size, default=None)

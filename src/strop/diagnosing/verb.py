@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from strop._checks import require, require_known
 from strop.calibration.settings import GUARD
-from strop.diagnosing.sizes import Plan
+from strop.diagnosing.sizes import Questioning
 from strop.records import Record, Run
 
 if TYPE_CHECKING:
@@ -110,12 +110,12 @@ def diagnose(
     tokenizer: Any = None,
     task: str | Path | Sequence[str] | Pairs | None = None,
     *,
-    prompts: int = Plan.prompts,
-    questions: int = Plan.questions,
-    longest: int = Plan.longest,
-    more: int = Plan.more,
+    prompts: int = Questioning.prompts,
+    questions: int = Questioning.questions,
+    longest: int = Questioning.longest,
+    more: int = Questioning.more,
     phrasings: Sequence[str] | None = None,
-    seed: int = Plan.seed,
+    seed: int = Questioning.seed,
     device: str = "auto",
     dtype: str = "auto",
     runs: str | Path | None = "runs",
@@ -159,7 +159,7 @@ def diagnose(
         (True, 8)
     """
     tasks, own = read_tasks(task)
-    plan = Plan(prompts, questions, longest, more, tuple(phrasings or ()), seed)
+    plan = Questioning(prompts, questions, longest, more, tuple(phrasings or ()), seed)
     check_plan(plan, tasks)
     from strop._progress import show_progress
     from strop.diagnosing.examination import examine
@@ -208,7 +208,7 @@ def read_tasks(task: str | Path | Sequence[str] | Pairs | None) -> tuple[tuple[s
     return (Path(own.name).name,), own
 
 
-def check_plan(plan: Plan, tasks: Sequence[str]) -> None:
+def check_plan(plan: Questioning, tasks: Sequence[str]) -> None:
     """Raise on settings that make no sense."""
     from strop.tasks.catalogue import TASKS
 
