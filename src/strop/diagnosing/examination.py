@@ -34,8 +34,8 @@ class Findings:
 
 
 def examine(
-    model: nn.Module, tokenizer: object, tasks: tuple[str, ...], own: Prompts | None, plan: Questioning, folder: Path | None,
-    partial: bool, tell: Callable[..., None],
+    model: nn.Module, tokenizer: object, tasks: tuple[str, ...], own: Prompts | None, plan: Questioning,
+    folder: Path | None, partial: bool, tell: Callable[..., None],
 ) -> Findings:  # fmt: skip
     """Examine a model on tasks, or on a user's own prompts; groups are kept in `folder`."""
     reader = Reader(tokenizer, device_of(model))
