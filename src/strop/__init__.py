@@ -2,6 +2,7 @@
 
     strop.attention(q, k, v, normaliser="adaptive")     torch's attention with a choice of normaliser
     strop.probe(model, tokenizer)                       which heads go blunt as the context grows?
+    strop.diagnose(model, tokenizer)                    what fails as inputs grow, and can a temperature mend it?
     strop.calibrate(model, tokenizer, task="recall")    what should each head do differently? → an Edge
     strop.evaluate(model, tokenizer, edge=edge)         is the model better with it, and at what cost?
     strop.coverage(model)                               which attention of the model is reached, and which is not
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from strop import normalisers as normalisers
     from strop import sharpness as sharpness
     from strop.calibration import calibrate as calibrate
+    from strop.diagnosing import diagnose as diagnose
     from strop.edges import Edge as Edge
     from strop.errors import StropError as StropError
     from strop.evaluation import evaluate as evaluate
@@ -49,6 +51,7 @@ _HOMES = {
     "attention": "strop.kernels",
     "calibrate": "strop.calibration",
     "coverage": "strop.patching",
+    "diagnose": "strop.diagnosing",
     "evaluate": "strop.evaluation",
     "export": "strop.exporting",
     "horizon": "strop.sharpness",

@@ -34,9 +34,9 @@ def _do_without_click() -> None:
         from strop.cli.extras import remedy
 
         sys.exit(f"strop: the command line needs click. {remedy('click')}\nWhat else is missing: strop doctor")
-    from strop.cli.diagnosis import diagnose, tabulate
+    from strop.cli.diagnosis import inspect_installation, tabulate
 
-    facts, lacking = diagnose()
+    facts, lacking = inspect_installation()
     if "--json" in sys.argv:
         shown = json.dumps({**facts, "missing": lacking})
     else:

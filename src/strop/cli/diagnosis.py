@@ -7,7 +7,7 @@ from strop.records import Record, provenance
 from strop.report.tables import Column, Table
 
 
-def diagnose() -> tuple[Record, dict[str, list[str]]]:
+def inspect_installation() -> tuple[Record, dict[str, list[str]]]:
     """Return facts of this installation, and for every extra the packages that it lacks."""
     facts: Record = {**provenance(), **_torch(), "native": _native()}
     return facts, {extra: extras.missing(packages) for extra, packages in extras.extras().items()}

@@ -24,6 +24,7 @@ from strop.report.layout import wrap
 VERBS = {
     "reproduce": "The paper's max-retrieval study: train, evaluate to 16,384 items, table, figures.",
     "probe": "Every head's entropy, top weight, spread and horizon as the context grows.",
+    "diagnose": "What fails as inputs grow, and can a temperature mend it?",
     "calibrate": "Per-head temperatures from a little data, weights frozen.",
     "evaluate": "The same model before and after, on held-out sizes.",
     "export": "The edge in another engine: GGUF, plain weights, PEFT, LoRA, vLLM.",

@@ -1,0 +1,63 @@
+"""Figures of a diagnosis: causes against size, and the map of heads by role."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from strop.diagnosing.causes import CAUSES
+from strop.diagnosing.heads import ROLES
+from strop.records import Record, real, whole
+from strop.report import figures
+
+PANELS_A_ROW = 3
+
+
+def draw_causes(causes: Sequence[Record]) -> str:
+    """A panel for each task: the share of wrong answers at each size, stacked by cause."""
+    panels: dict[str, list[Record]] = {}
+    for row in causes:
+        panels.setdefault(str(row["task"]), []).append(row)
+    columns = min(PANELS_A_ROW, len(panels))
+    rows = -(-len(panels) // columns)
+    shown = [cause for cause in CAUSES if any(row[cause] for row in causes)]
+    with figures.style():
+        fig, axes = figures.new(2.5 * columns + 1.0, 2.3 * rows + 0.5, rows, columns, sharey=True, squeeze=False)
+        flat = [axis for line in axes for axis in line]
+        for axis, (title, points) in zip(flat, panels.items(), strict=False):
+            bottom = [0.0] * len(points)
+            for cause in shown:
+                height = [100 * real(row[cause]) / real(row["prompts"]) for row in points]
+                colour = figures.colour(CAUSES.index(cause))
+                axis.bar(range(len(points)), height, 0.7, bottom, color=colour, label=cause)
+                bottom = [below + more for below, more in zip(bottom, height, strict=True)]
+            axis.set_xticks(range(len(points)), [f"{row['size']:,}" for row in points])
+            axis.set(title=title, xlabel="size", ylim=(0, 100), xlim=(-0.6, len(points) - 0.4))
+        for axis in flat[len(panels) :]:
+            axis.set_visible(False)
+        for line in axes:
+            line[0].set_ylabel("wrong answers, %")
+        if shown:
+            fig.legend(*flat[0].get_legend_handles_labels(), loc="outside upper left", ncols=3)
+        return figures.svg(fig)
+
+
+def draw_roles(heads: Sequence[Record]) -> str:
+    """A cell for each head, layers from left to right, coloured by role."""
+    from matplotlib.colors import BoundaryNorm, ListedColormap
+
+    layers, width = (1 + max(whole(row[key]) for row in heads) for key in ("layer", "head"))
+    values = [[float("nan")] * layers for _ in range(width)]
+    for row in heads:
+        values[whole(row["head"])][whole(row["layer"])] = float(ROLES.index(str(row["role"])))
+    colours = [figures.colour(i) for i in (1, 7, 5, 3)] + [figures.ink("line")]
+    with figures.style():
+        fig, axis = figures.new(7.5, 1.6 + 0.16 * width)
+        bounds = [i - 0.5 for i in range(len(ROLES) + 1)]
+        image = axis.imshow(values, cmap=ListedColormap(colours), norm=BoundaryNorm(bounds, len(ROLES)), aspect="auto")
+        axis.grid(visible=False)
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.yaxis.get_major_locator().set_params(integer=True)
+        axis.set(xlabel="layer", ylabel="head")
+        bar = fig.colorbar(image, ax=axis, ticks=range(len(ROLES)))
+        bar.ax.set_yticklabels(ROLES)
+        return figures.svg(fig)

@@ -1,0 +1,94 @@
+"""The examination itself: read every task at every size, find the carriers, name the causes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torch import nn
+
+from strop._checks import require
+from strop.diagnosing.asking import Asked
+from strop.diagnosing.carriers import find_carriers, sharpen_carriers
+from strop.diagnosing.causes import count_causes, find_causes
+from strop.diagnosing.groups import Answered, HeadPlace, read_group
+from strop.diagnosing.heads import describe_heads
+from strop.diagnosing.sizes import Questioning, ask_prompts, fails, first_failure, grow_task
+from strop.patching.identity import heads_of
+from strop.patching.placement import device_of
+from strop.pretrained.load import count_positions
+from strop.records import Record
+from strop.tasks.answers import Reader
+from strop.tasks.prompts import Prompts
+
+
+@dataclass
+class Findings:
+    """What an examination found, as records."""
+
+    causes: list[Record] = field(default_factory=list)
+    heads: list[Record] = field(default_factory=list)
+    answers: list[Record] = field(default_factory=list)
+    checks: list[Record] = field(default_factory=list)
+
+
+def examine(
+    model: nn.Module, tokenizer: object, tasks: tuple[str, ...], own: Prompts | None, plan: Questioning,
+    folder: Path | None, partial: bool, tell: Callable[..., None],
+) -> Findings:  # fmt: skip
+    """Examine a model on tasks, or on a user's own prompts; groups are kept in `folder`."""
+    reader = Reader(tokenizer, device_of(model))
+    longest = min(plan.longest, count_positions(model) or plan.longest)
+    plan = Questioning(**(vars(plan) | {"longest": longest}))
+    places = [HeadPlace(i, name, head) for i, (name, n) in enumerate(heads_of(model).items()) for head in range(n)]
+    found, groups, carriers = Findings(), {}, {}
+    for task in tasks:
+
+        def read(size: int, passages: list[Asked], task: str = task) -> Answered:
+            tell(text=f"{task} at size {size}")
+            return _read_once(model, passages, task, size, partial, folder)
+
+        if own is None:
+            pairs = list(grow_task(reader, task, plan, read))
+        else:
+            pairs = [(read(size, passages), passages) for size, passages in ask_prompts(reader, own, longest)]
+        rule = f"{task} must fit into {longest:,} tokens at its smallest size"
+        require(bool(pairs), rule, "a longer prompt", "Read more with longest (--longest)")
+        mine, passages = [group for group, _ in pairs], [asked for _, asked in pairs]
+        groups[task] = mine
+        tell(text=f"{task}: which heads carry answers")
+        carriers[task] = find_carriers(model, places, mine, passages)
+        failing = first_failure(mine)
+        if failing is not None and carriers[task]:
+            at = _pick_failed(failing, passages[mine.index(failing)])
+            carriers[task], wrong, mended = sharpen_carriers(model, carriers[task], at)
+            found.checks.append({"task": task, "size": failing.size, "wrong": wrong, "mended": mended})
+        answers = find_causes(mine, carriers[task])
+        found.answers += answers
+        counts = count_causes(mine, answers)
+        found.causes += [row | {"failing": fails(group)} for row, group in zip(counts, mine, strict=True)]
+    found.heads = describe_heads(places, groups, carriers)
+    return found
+
+
+def _pick_failed(group: Answered, passages: list[Asked]) -> list[Asked]:
+    """The passages with wrong answers, those with most of them first."""
+    wrong = (~group.exact).split([len(asked.ids) for asked in passages])
+    order = sorted(range(len(passages)), key=lambda i: -int(wrong[i].sum()))
+    return [passages[i] for i in order if bool(wrong[i].any())]
+
+
+def _read_once(
+    model: nn.Module, passages: list[Asked], task: str, size: int, partial: bool, folder: Path | None
+) -> Answered:
+    """Read a group, or take it from the folder where it was read before."""
+    if folder is None:
+        return read_group(model, passages, task, size, partial)
+    path = folder / f"{task}-{size}.safetensors"
+    if path.exists():
+        return Answered.load(path)
+    group = read_group(model, passages, task, size, partial)
+    folder.mkdir(parents=True, exist_ok=True)
+    group.save(path)
+    return group

@@ -1,0 +1,109 @@
+"""A diagnosis as tables for the terminal and as a page: verdict first, causes against size, heads by role."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from strop.diagnosing.causes import CAUSES
+from strop.diagnosing.drawings import draw_causes, draw_roles
+from strop.diagnosing.heads import ROLES
+from strop.diagnosing.verdict import MEANING, count_all, pick_failures
+from strop.records import Record, provenance, real, whole
+from strop.report.format import number, percent
+from strop.report.page import Page
+from strop.report.tables import Column, Table
+
+if TYPE_CHECKING:
+    from strop.diagnosing.verb import Diagnosis
+
+NUMBERS_EXPLAINED = (
+    ("retrieval", "Share of the answers' tokens at which the head's top key is the token that is written next."),
+    ("evidence, %", "Mean weight on the words that hold the answer, at the rows before its tokens."),
+    ("cost, nats", "What the model's own answer loses when the head is silent while the question is read."),
+    ("gain, nats", "What the right token gains at wrong answers when this head alone is sharpened with β = 2."),
+    ("β", "The least factor of the logits at which the evidence would get half the weight."),
+)
+
+ROLES_EXPLAINED = {
+    "carries": "its silence costs answers that it copies",
+    "sink": "half its weight or more is on the first token",
+    "local": "half its weight or more is on the last 16 tokens",
+    "blunt": "it gives no key half its weight, and carries no answers",
+    "other": "it looks sharply at something else",
+}
+
+
+def tabulate_causes(causes: Sequence[Record]) -> Table:
+    """Return exact answers and wrong ones by cause, for every task and size."""
+    shown = [cause for cause in CAUSES if any(row[cause] for row in causes)]
+    columns = [
+        Column("task"), Column("size"), Column("tokens", rank=9), Column("exact", "exact, %", percent),
+        Column("wrong", rank=4), *(Column(cause, rank=5 + i / 10) for i, cause in enumerate(shown)),
+    ]  # fmt: skip
+    return Table.of(causes, columns)
+
+
+def tabulate_roles(heads: Sequence[Record], count: int | None = None) -> Table:
+    """Return the heads that matter most: those that carry answers by their cost, then by retrieval score."""
+    ordered = sorted(heads, key=lambda row: (not row["carries"], -real(row["cost"] or 0.0), -real(row["retrieval"])))
+    rows = [{**row, "place": f"L{row['layer']} H{row['head']}"} for row in ordered[:count]]
+    columns = [
+        Column("place", "head"), Column("role"), Column("retrieval", "retrieval, %", percent),
+        Column("weight", "evidence, %", percent), Column("cost", "cost, nats", align="right"),
+        Column("gain", "gain, nats", align="right"), Column("carries"),
+        Column("first_weight", "first token, %", percent), Column("recent_weight", "last 16, %", percent),
+    ]  # fmt: skip
+    return Table.of(rows, columns, "" if count is None else f"The {len(rows)} heads that matter most")
+
+
+def make_diagnosis_page(found: Diagnosis) -> Page:
+    """Return the page of a diagnosis."""
+    made = Page(f"What fails in {found.model} as inputs grow?", lead=found.verdict, kicker="strop diagnose")
+    made.provenance = {**found.settings, **provenance()}
+    _add_facts(made, found)
+    section = made.section("Can a temperature mend it?")
+    section.note(found.verdict)
+    section.text(found.summary)
+    for check in found.checks:
+        section.text(
+            f"Tried on {check['task']} at size {check['size']}: with β = 2 on the heads that carry answers, "
+            f"{check['mended']} of {check['wrong']} wrong answers become right."
+        )
+    section.text(f"Next. {found.advice[0]}")
+    section.code(found.advice[1])
+    _add_causes(made, found.causes)
+    _add_heads(made, found.heads)
+    reading = made.section("How to read this")
+    for title, words in NUMBERS_EXPLAINED:
+        reading.text(f"`{title}` {words}")
+    return made
+
+
+def _add_facts(made: Page, found: Diagnosis) -> None:
+    failures = pick_failures(found.causes)
+    wrong = sum(whole(row["wrong"]) for row in failures)
+    made.fact(str(len(failures)), f"of {len({row['task'] for row in found.causes})} tasks fail")
+    for cause, count in count_all(failures).items():
+        if count:
+            made.fact(f"{count} of {wrong}", f"wrong answers: {cause}")
+    made.fact(number(sum(bool(row["carries"]) for row in found.heads)), f"of {len(found.heads)} heads carry answers")
+
+
+def _add_causes(made: Page, causes: Sequence[Record]) -> None:
+    section = made.section("Causes against size")
+    words = "Wrong answers as a share of all, by cause, at every size that was asked."
+    section.figure(draw_causes(causes), words, alt="Share of wrong answers by cause, against the size of the task")
+    section.table(tabulate_causes(causes))
+    for cause in CAUSES:
+        if any(row[cause] for row in causes):
+            section.text(f"`{cause}`: wrong answers that {MEANING[cause].partition(' (')[0]}.")
+
+
+def _add_heads(made: Page, heads: Sequence[Record]) -> None:
+    section = made.section("Heads by role")
+    count = Counter(str(row["role"]) for row in heads)
+    told = "; ".join(f"{role} ({count[role]}): {ROLES_EXPLAINED[role]}" for role in ROLES)
+    section.figure(draw_roles(heads), f"{told}.", alt="Map of heads by role, layers from left to right")
+    section.table(tabulate_roles(heads), sortable=True, filterable=True)

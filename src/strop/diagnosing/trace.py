@@ -1,0 +1,82 @@
+"""What every head does at the rows of the answers, measured while the model answers, in memory that grows with n.
+
+Only the rows before the answers' tokens are looked at, a handful of each question. Their logits exist one layer at a
+time; what is kept is ten numbers a row and head (weighing.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from strop.diagnosing.asking import Asked
+from strop.diagnosing.weighing import weigh
+from strop.kernels import Request
+from strop.kernels.dense import form_logits
+from strop.patching.block import Change, apply
+from strop.patching.sites import find_sites
+from strop.sharpness import upcast
+
+
+@dataclass
+class Trace:
+    """What was seen: the numbers of every layer [q, r, heads, 10], by the module's name."""
+
+    asked: Asked
+    layers: dict[str, Tensor] = field(default_factory=dict)
+
+    @torch.no_grad()
+    def note(self, name: str, request: Request) -> None:
+        """Measure one call; the patch calls this."""
+        asked = self.asked
+        gone = asked.tokens.shape[1] - 1 - request.n_k  # a sliding window's cache has dropped the first tokens
+        evidence = asked.evidence[:, None, None, gone:-1]
+        own = (asked.context.shape[1] + asked.rows - gone)[:, None]
+        sink = None if request.sink is None else request.sink[None, :, None]
+        found = weigh(form_row_logits(request, asked.rows), _seen(request, asked.rows), evidence, own, sink)
+        found = found._replace(top=found.top + gone)
+        self.layers[name] = torch.stack([number.float().transpose(1, 2) for number in found], -1).cpu()
+
+    def numbers(self) -> Tensor:
+        """Return [q, r, heads of all layers, 10], the layers in the model's order."""
+        return torch.cat(list(self.layers.values()), 2)
+
+
+@contextmanager
+def traced(model: nn.Module, asked: Asked, partial: bool = False) -> Iterator[Trace]:
+    """Measure every head at the answers' rows while the questions are answered inside the block."""
+    found = find_sites(model)
+    trace = Trace(asked, dict.fromkeys(found.all, torch.empty(0)))
+    with apply(model, found, Change({}, trace.note, [*found.all, *found.unreached], partial)):
+        yield trace
+    trace.layers = {name: numbers for name, numbers in trace.layers.items() if numbers.numel()}
+
+
+def form_row_logits(request: Request, rows: Tensor) -> Tensor:
+    """Return the logits [q, heads, r, n] of some rows [q, r] of each question, hidden keys included."""
+    query, key = upcast(request.query), upcast(request.key)
+    query = query.gather(2, rows[:, None, :, None].expand(-1, query.shape[1], -1, query.shape[-1]))
+    groups = query.unflatten(1, (key.shape[1], -1)).flatten(2, 3)  # query heads that share a key head, row by row
+    logits = form_logits(groups, key, request.scale, request.softcap, None).unflatten(2, (-1, rows.shape[1]))
+    logits = logits.flatten(1, 2)
+    bias = request.mask.bias
+    return logits if bias is None else logits + _pick(bias, rows, request).to(logits)
+
+
+def _seen(request: Request, rows: Tensor) -> Tensor:
+    """Which keys the rows may see, [q, 1 or heads, r, n]."""
+    keep = request.mask.dense(request.n_q, request.n_k, rows.device)
+    if keep is None:
+        return torch.ones((), dtype=torch.bool, device=rows.device)
+    return _pick(keep, rows, request)
+
+
+def _pick(table: Tensor, rows: Tensor, request: Request) -> Tensor:
+    """Rows [q, r] out of a table that broadcasts to [q, heads, n_q, n_k]."""
+    table = table[(None,) * (4 - table.ndim)]
+    table = table.expand(len(rows), -1, request.n_q, request.n_k)
+    return table.gather(2, rows[:, None, :, None].expand(-1, table.shape[1], -1, request.n_k))
