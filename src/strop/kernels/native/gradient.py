@@ -74,7 +74,8 @@ def execute_backward(
     out = None if flows.out is None else dense_rows(flows.out.to(call.query.dtype))
     fields = [None if flow is None else flow.float().contiguous() for flow in flows[1:]]
     of_bias = broadcast(found.bias, call) if found.bias.numel() else None
-    filled = [out, *(None if grad.numel() == 0 else grad for grad in found[:3]), of_bias]
+    of_value = None if out is None else found.value  # statistics do not depend on values
+    filled = [out, *(grad if grad is not None and grad.numel() else None for grad in (*found[:2], of_value)), of_bias]
     pointers = [address(x) for x in (out, *fields, *filled[1:], *(g if g.numel() else None for g in found[4:]))]
     strides = [() if tensor is None else tensor.stride() for tensor in filled]
     slope = bool(call.coefficients) and call.kind == "softmax" and not call.detached
