@@ -70,7 +70,7 @@ def draw_size(reader: Reader, task: str, size: int, plan: Questioning) -> list[A
     except ArgumentError:  # the task has no passages of this size
         return None
     passages = [ask(reader, passage) for passage in drawn]
-    return passages if max(count_tokens(one) for one in passages) <= plan.longest else None
+    return passages if max(count_prompt_tokens(one) for one in passages) <= plan.longest else None
 
 
 def ask_prompts(reader: Reader, prompts: Prompts, longest: int) -> list[Reading]:
@@ -78,14 +78,14 @@ def ask_prompts(reader: Reader, prompts: Prompts, longest: int) -> list[Reading]
     groups: dict[int, list[Asked]] = {}
     for passage, line in zip(prompts.passages, prompts.lines, strict=True):
         asked = ask(reader, passage, line)
-        tokens = count_tokens(asked)
+        tokens = count_prompt_tokens(asked)
         remedy = "Shorten it, or read more with longest (--longest)"
         require(tokens <= longest, f"{line} must fit into {longest:,} tokens", f"{tokens:,}", remedy)
         groups.setdefault(passage.size or 1 << (tokens - 1).bit_length(), []).append(asked)
     return sorted(groups.items())
 
 
-def count_tokens(asked: Asked) -> int:
+def count_prompt_tokens(asked: Asked) -> int:
     """Return the length of the longest prompt of a passage, its answer included."""
     return int(asked.tokens.shape[1])
 

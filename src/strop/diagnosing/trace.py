@@ -61,7 +61,7 @@ def form_row_logits(request: Request, rows: Tensor) -> Tensor:
     query, key = upcast(request.query), upcast(request.key)
     query = query.gather(2, rows[:, None, :, None].expand(-1, query.shape[1], -1, query.shape[-1]))
     groups = query.unflatten(1, (key.shape[1], -1)).flatten(2, 3)  # query heads that share a key head, row by row
-    logits = form_logits(groups, key, request.scale, request.softcap, None).unflatten(2, (-1, rows.shape[1]))
+    logits: Tensor = form_logits(groups, key, request.scale, request.softcap, None).unflatten(2, (-1, rows.shape[1]))
     logits = logits.flatten(1, 2)
     bias = request.mask.bias
     return logits if bias is None else logits + _pick(bias, rows, request).to(logits)

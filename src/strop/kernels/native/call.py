@@ -20,8 +20,8 @@ from strop.kernels.native.abi import KINDS, PLANES, Args, Library, library
 class Call(NamedTuple):
     """One kernel call on tensors [B, H, n, d]; keep and bias broadcast to [B, H, n_q, n_k].
 
-    beta and sink are [B, H, n_q]. `coefficients` make β the curve of `EntropyBeta`, else `beta`, else `constant`. `train` keeps what a backward pass
-    needs.
+    beta and sink are [B, H, n_q]. `coefficients` make β the curve of `EntropyBeta`, else `beta`, else `constant`.
+    `train` keeps what a backward pass needs.
     """
 
     query: Tensor
@@ -66,7 +66,7 @@ class Results(NamedTuple):
 
 def execute(call: Call, level: str | None = None) -> Results:
     """Run the kernel."""
-    results = make_results(call)
+    results = allocate_results(call)
     kernel, args, tensors = prepare(call, results)
     kernel.run(args, level)
     del tensors  # until here the kernel reads their memory
@@ -83,12 +83,12 @@ def prepare(call: Call, results: Results) -> tuple[Library, Args, list[Tensor | 
         broadcast(call.keep, call), broadcast(call.bias, call), call.beta, call.sink,
     ]  # fmt: skip
     rows = [*(results[1:6] if call.stats else [None] * 5), results.rows if call.train else None]
-    pointers = [address(tensor) for tensor in (*tensors, *rows)]
+    pointers = [pointer_to(tensor) for tensor in (*tensors, *rows)]
     strides = [() if tensor is None else tensor.stride() for tensor in tensors]
     return kernel, Args(*pointers, *strides, *_sizes(call), *_numbers(call)), tensors
 
 
-def address(tensor: Tensor | None) -> int | None:
+def pointer_to(tensor: Tensor | None) -> int | None:
     """Where a tensor's numbers lie."""
     return None if tensor is None else tensor.data_ptr()
 
@@ -120,11 +120,12 @@ def _numbers(call: Call) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def make_results(call: Call) -> Results:
+def allocate_results(call: Call) -> Results:
     """Make room for what a call returns."""
     rows, like = call.query.shape[:-1], call.query
     out = like.new_empty(*rows, call.value.shape[-1] if call.kind != "stats" else 0)
     asked = rows if call.stats else (0,)
     counts = like.new_empty(asked, dtype=torch.int64)
-    fields = [like.new_empty(asked, dtype=torch.float32) for _ in range(4)]
-    return Results(out, counts, *fields, like.new_empty((PLANES, *rows) if call.train else (0,), dtype=torch.float32))
+    top, low, logsumexp, mean = (like.new_empty(asked, dtype=torch.float32) for _ in range(4))
+    kept = like.new_empty((PLANES, *rows) if call.train else (0,), dtype=torch.float32)
+    return Results(out, counts, top, low, logsumexp, mean, kept)

@@ -18,11 +18,11 @@ from strop.kernels.native.call import (
     FIELDS,
     Call,
     Results,
-    address,
+    allocate_results,
     broadcast,
     dense_rows,
     execute,
-    make_results,
+    pointer_to,
     prepare,
 )
 from strop.kernels.tracing import may_look
@@ -69,14 +69,14 @@ def execute_backward(
     """Run the backward pass; `wanted` says which of the call's tensors want a gradient."""
     if flows.out is None or call.kind == "stats":  # nothing but statistics
         call, flows = call._replace(kind="stats"), flows._replace(out=None)
-    found = make_gradients(call, wanted)
-    kernel, args, held = prepare(call, make_results(call)._replace(rows=rows))
+    found = allocate_gradients(call, wanted)
+    kernel, args, held = prepare(call, allocate_results(call)._replace(rows=rows))
     out = None if flows.out is None else dense_rows(flows.out.to(call.query.dtype))
     fields = [None if flow is None else flow.float().contiguous() for flow in flows[1:]]
     of_bias = broadcast(found.bias, call) if found.bias.numel() else None
     of_value = None if out is None else found.value  # statistics do not depend on values
     filled = [out, *(grad if grad is not None and grad.numel() else None for grad in (*found[:2], of_value)), of_bias]
-    pointers = [address(x) for x in (out, *fields, *filled[1:], *(g if g.numel() else None for g in found[4:]))]
+    pointers = [pointer_to(x) for x in (out, *fields, *filled[1:], *(g if g.numel() else None for g in found[4:]))]
     strides = [() if tensor is None else tensor.stride() for tensor in filled]
     slope = bool(call.coefficients) and call.kind == "softmax" and not call.detached
     kernel.run_backward(args, Flow(*pointers, *strides, slope), level)
@@ -84,7 +84,7 @@ def execute_backward(
     return found._replace(key=found.key.to(call.key.dtype), value=found.value.to(call.value.dtype))
 
 
-def make_gradients(call: Call, wanted: Sequence[bool]) -> Gradients:
+def allocate_gradients(call: Call, wanted: Sequence[bool]) -> Gradients:
     """Make room: those of key, value and bias grow in float32, from zero."""
     tensors = (call.query, call.key, call.value, call.keep, call.bias, call.beta, call.sink)
     nothing = call.query.new_empty(0)
@@ -146,7 +146,7 @@ def _split(flat: Sequence[Any]) -> tuple[Call, Tensor, Flows, list[bool]]:
 
 def _make_cast_gradients(*flat: Any) -> Gradients:
     call, _, _, wanted = _split(flat)
-    found = make_gradients(call, wanted)
+    found = allocate_gradients(call, wanted)
     return found._replace(key=found.key.to(call.key.dtype), value=found.value.to(call.value.dtype))
 
 
@@ -158,7 +158,7 @@ _operator = torch.library.custom_op(
     schema=f"({FIELDS}) -> (Tensor out, Tensor n_keys, Tensor max, Tensor min, Tensor logsumexp, Tensor mean,"
     " Tensor rows)",
 )
-_operator.register_fake(lambda *fields: make_results(Call(*fields)))
+_operator.register_fake(lambda *fields: allocate_results(Call(*fields)))
 _operator.register_autograd(_differentiate, setup_context=_save)
 
 _backward = torch.library.custom_op(

@@ -26,7 +26,7 @@ class Piece(NamedTuple):
     mask: Mask
 
 
-def cut(shard: LocalShard, owner: int, mask: Mask, n_q: int) -> Iterator[Piece]:
+def cut_pieces(shard: LocalShard, owner: int, mask: Mask, n_q: int) -> Iterator[Piece]:
     """Yield the pieces of our rows and a rank's keys, without those in which no row sees a key.
 
     `mask` is of our rows and of the keys of the whole sequence; its diagonal counts positions.

@@ -21,7 +21,7 @@ from strop._types import Rows
 from strop.errors import StateError
 from strop.kernels.sharded.blocks import Rule, attend_piece, measure_piece, merge_outputs
 from strop.kernels.sharded.piece_gradients import Attended, Measured, differentiate_attend, differentiate_measure
-from strop.kernels.sharded.pieces import cut
+from strop.kernels.sharded.pieces import cut_pieces
 from strop.kernels.sharded.ring import Ring
 from strop.sharpness import RowStats, upcast
 
@@ -43,7 +43,7 @@ def count_keys(rule: Rule, n_q: int, device: torch.device) -> Rows:
     shape = () if rule.mask.keep is None else rule.mask.keep.shape[:-2]
     found = torch.zeros(*shape, n_q, dtype=torch.int64, device=device)
     for owner in range(rule.shard.shards.ranks):
-        for rows, keys, mask in cut(rule.shard, owner, rule.mask, n_q):
+        for rows, keys, mask in cut_pieces(rule.shard, owner, rule.mask, n_q):
             found[..., rows] += mask.n_keys(rows.stop - rows.start, keys.stop - keys.start, device)
     return found
 
@@ -55,7 +55,7 @@ class _Measure(torch.autograd.Function):
         holders = torch.full((2, *stats.max.shape), -1, dtype=torch.int32, device=query.device)
         number = itertools.count()
         for owner, (block,) in Ring(rule.shard).visit([key]):
-            for rows, keys, mask in cut(rule.shard, owner, rule.mask, query.shape[-2]):
+            for rows, keys, mask in cut_pieces(rule.shard, owner, rule.mask, query.shape[-2]):
                 piece = measure_piece(rule, query[..., rows, :], block[..., keys, :], mask)
                 before = RowStats(*(field[..., rows] for field in stats))
                 merged = before.merge(piece)
@@ -82,7 +82,7 @@ class _Measure(torch.autograd.Function):
 
         def contribute(owner: int, blocks: list[Tensor]) -> list[Tensor]:
             d_key = torch.zeros_like(upcast(blocks[0]))
-            for rows, keys, mask in cut(rule.shard, owner, rule.mask, query.shape[-2]):
+            for rows, keys, mask in cut_pieces(rule.shard, owner, rule.mask, query.shape[-2]):
                 here = holders == next(number)
                 rows_ = Measured(q, found, cotangents, (here[0], here[1])).pick(rows)
                 part = differentiate_measure(rule, rows_, blocks[0][..., keys, :], mask)
@@ -104,7 +104,7 @@ class _Attend(torch.autograd.Function):
         out = torch.zeros(*query.shape[:-1], value.shape[-1], dtype=like.dtype, device=like.device)
         total = torch.full_like(out[..., 0] if out.shape[-1] else like.sum(-1), -torch.inf)
         for owner, (k, v) in Ring(rule.shard).visit([key, value]):
-            for rows, keys, mask in cut(rule.shard, owner, rule.mask, query.shape[-2]):
+            for rows, keys, mask in cut_pieces(rule.shard, owner, rule.mask, query.shape[-2]):
                 piece = attend_piece(
                     rule, query[..., rows, :], k[..., keys, :], v[..., keys, :], beta[..., rows], mask
                 )  # fmt: skip
@@ -124,7 +124,7 @@ class _Attend(torch.autograd.Function):
         def contribute(owner: int, blocks: list[Tensor]) -> list[Tensor]:
             k, v = blocks
             d_key, d_value = torch.zeros_like(upcast(k)), torch.zeros_like(upcast(v))
-            for rows, keys, mask in cut(rule.shard, owner, rule.mask, query.shape[-2]):
+            for rows, keys, mask in cut_pieces(rule.shard, owner, rule.mask, query.shape[-2]):
                 part = differentiate_attend(rule, rows_.pick(rows), k[..., keys, :], v[..., keys, :], mask)
                 d_query[..., rows, :] += part.query
                 d_beta[..., rows] += part.beta

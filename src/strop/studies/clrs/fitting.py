@@ -19,7 +19,7 @@ from strop.studies.clrs.text.algorithm import Algorithm
 from strop.studies.problems.streams import stream
 
 
-def count_tokens(algorithm: Algorithm, size: int, coder: TextCoder) -> int:
+def count_question_tokens(algorithm: Algorithm, size: int, coder: TextCoder) -> int:
     """Tokens of a question of this size: the longest of a few."""
     generator = stream("length", algorithm.name, size)
     return max(len(coder.encode(algorithm.sample(size, generator).text)) for _ in range(8))
@@ -38,7 +38,7 @@ def fit_answers(
     """Train `learned` in place; raise ArithmeticError as soon as the loss is not finite."""
     parameters = list(learned)
     optimiser = torch.optim.AdamW(parameters, lr=lr, weight_decay=budget.weight_decay)
-    counts = {size: max(1, budget.tokens // count_tokens(algorithm, size, coder)) for size in sizes}
+    counts = {size: max(1, budget.tokens // count_question_tokens(algorithm, size, coder)) for size in sizes}
     for step in range(budget.steps):
         size = sizes[int(torch.randint(len(sizes), (), generator=generator))]
         batch = draw_questions(algorithm, size, counts[size], coder, generator)

@@ -21,10 +21,10 @@ LETTERS = 4
 
 def draw_numbers(count: int, generator: Generator) -> Vector:
     """Numbers from 0 to 1."""
-    return [cut(u) for u in torch.rand(count, dtype=torch.float64, generator=generator).tolist()]
+    return [truncate(u) for u in torch.rand(count, dtype=torch.float64, generator=generator).tolist()]
 
 
-def cut(value: float) -> float:
+def truncate(value: float) -> float:
     """Three decimals; the rest is cut off, not rounded. Zero keeps its sign."""
     return math.copysign(math.trunc(value * DECIMALS) / DECIMALS, value)
 
@@ -43,7 +43,7 @@ def draw_keys(size: int, generator: Generator) -> Inputs:
 def draw_signed_keys(size: int, generator: Generator) -> Inputs:
     """Numbers from −1 to 1."""
     drawn = torch.rand(size, dtype=torch.float64, generator=generator)
-    return {"key": [cut(2.0 * u - 1.0) for u in drawn.tolist()]}
+    return {"key": [truncate(2.0 * u - 1.0) for u in drawn.tolist()]}
 
 
 def draw_search(size: int, generator: Generator) -> Inputs:
@@ -71,7 +71,7 @@ def draw_tasks(size: int, generator: Generator) -> Inputs:
 def draw_search_tree(size: int, generator: Generator) -> Inputs:
     """Probabilities p of `size` keys and q of what lies between them; p ends with a zero, so both are as long."""
     drawn = torch.rand(2 * size + 1, dtype=torch.float64, generator=generator).tolist()
-    share = [cut(u / math.fsum(drawn)) for u in drawn]
+    share = [truncate(u / math.fsum(drawn)) for u in drawn]
     return {"p": [*share[:size], 0.0], "q": share[size:]}
 
 
@@ -116,7 +116,7 @@ def draw_directed(size: int, generator: Generator, *, acyclic: bool = False, wei
 
 def _weigh(edge: Vector, weight: Vector) -> Vector:
     pairs = zip(edge, weight, strict=True)
-    return [[cut(w) if e else 0.0 for e, w in zip(*rows, strict=True)] for rows in pairs]
+    return [[truncate(w) if e else 0.0 for e, w in zip(*rows, strict=True)] for rows in pairs]
 
 
 def with_source(graph: Inputs, generator: Generator) -> Inputs:
