@@ -82,7 +82,7 @@ def test_ranks_that_make_different_calls_are_told(found):
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_a_rank_that_dies_is_an_error_on_the_others(ranks, tmp_path):
     processes = start(tmp_path, ranks, "die")
-    processes[-1].wait(timeout=120)
+    processes[-1].communicate(timeout=120)
     began = time.monotonic()
     for process in processes[:-1]:
         told = process.communicate(timeout=60)[1]
