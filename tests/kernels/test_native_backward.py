@@ -95,7 +95,7 @@ def near_the_edge(tensors, mask, rule, dtype, softcap, scale=0.3):
     """Whether some key of a sparse rule is so near its threshold that rounding decides whether it has weight."""
     if rule not in (Sparsemax, Entmax15):
         return False
-    q, k, v = (like(t, dtype).double() for t in tensors)
+    q, k = (like(t, dtype).double() for t in tensors[:2])
     eye = torch.eye(k.shape[2], dtype=torch.float64).expand(*k.shape[:2], -1, -1)
     weights = []
     for nudge in (-1e-4, 1e-4):

@@ -126,5 +126,7 @@ def make_results(call: Call) -> Results:
     out = like.new_empty(*rows, call.value.shape[-1] if call.kind != "stats" else 0)
     asked = rows if call.stats else (0,)
     counts = like.new_empty(asked, dtype=torch.int64)
-    fields = [like.new_empty(asked, dtype=torch.float32) for _ in range(4)]
-    return Results(out, counts, *fields, like.new_empty((PLANES, *rows) if call.train else (0,), dtype=torch.float32))
+    high, low, logsumexp, mean, kept = (
+        like.new_empty(shape, dtype=torch.float32) for shape in (*[asked] * 4, (PLANES, *rows) if call.train else (0,))
+    )
+    return Results(out, counts, high, low, logsumexp, mean, kept)
