@@ -1,7 +1,7 @@
 """Time the native kernel against torch's own attention, print ratios and keep them.
 
     python benchmarks/native.py                      # everything: half an hour
-    python benchmarks/native.py --only decode        # one part: prefill, decode, entmax, growth, levels, memory
+    python benchmarks/native.py --only decode        # one part: prefill, decode, entmax, growth, levels, memory, training
     python benchmarks/native.py --table              # write the kept results into docs/native.md again
 
 Calls alternate in one process, in a new order each round, and a ratio is one of medians. One thread is timed in CPU
@@ -22,6 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -35,7 +36,7 @@ from strop.records import write_text
 
 RESULTS = Path(__file__).parent / "results" / "native.json"
 PAGE = Path(__file__).parent.parent / "docs" / "native.md"
-PARTS = ("prefill", "decode", "entmax", "growth", "levels", "memory")
+PARTS = ("prefill", "decode", "entmax", "growth", "levels", "memory", "training", "training_entmax", "training_memory")
 PROCESSES = 7  # from least to most of seven is a 98 % interval of the median
 ADAPTIVE, PLAIN = strop.normalisers.AdaptiveTemperature(), strop.normalisers.Softmax()
 
@@ -182,6 +183,71 @@ def levels(threads: int) -> Iterator[dict[str, object]]:
         yield {"name": name, "gflops": (2e-9 * 2048**3 if name.startswith("sgemm") else work) / seconds}
 
 
+def step(attend: Callable[..., torch.Tensor], leaves: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """Forward and backward."""
+    out = attend(*leaves)
+    return torch.autograd.grad(out, leaves, torch.ones_like(out))
+
+
+def training(threads: int) -> Iterator[dict[str, object]]:
+    """Forward and backward of adaptive temperature and plain softmax, against torch's plain attention."""
+    for d in (64, 128):
+        for n, heads in ((256, 8), (1024, 8), (4096, 2)):
+            for causal in (False, True):
+                leaves = [t.requires_grad_() for t in tensors(n, n, d, heads)]
+                took = alternate(
+                    {
+                        "torch": lambda: step(partial(F.scaled_dot_product_attention, is_causal=causal), leaves),  # noqa: B023
+                        "adaptive": lambda: step(lambda *t: call(*t, causal)[0], leaves),  # noqa: B023
+                        "plain": lambda: step(lambda *t: call(*t, causal, PLAIN)[0], leaves),  # noqa: B023
+                    },
+                    5.0,
+                )
+                work = 14e-9 * n * n * d * heads / (2 if causal else 1)
+                yield {
+                    "d": d, "n": n, "heads": heads, "causal": causal, "torch_ms": 1e3 * took["torch"],
+                    "adaptive_ratio": took["adaptive"] / took["torch"], "plain_ratio": took["plain"] / took["torch"],
+                    "torch_gflops": work / took["torch"], "adaptive_gflops": work / took["adaptive"],
+                }  # fmt: skip
+
+
+def training_entmax(threads: int) -> Iterator[dict[str, object]]:
+    """Forward and backward of 1.5-entmax attention against the PyPI package on the score matrix."""
+    from entmax import entmax15
+
+    leaves = [t.requires_grad_() for t in tensors(4096, 4096, 64, 1)]
+    rule = strop.normalisers.Entmax15()
+    took = alternate(
+        {
+            "package": lambda: step(lambda q, k, v: entmax15(q @ k.mT * q.shape[-1] ** -0.5, dim=-1) @ v, leaves),
+            "native": lambda: step(lambda *t: call(*t, rule=rule)[0], leaves),
+        },
+        5.0,
+    )
+    yield {"n": 4096, "package_ms": 1e3 * took["package"], "times_faster": took["package"] / took["native"]}
+
+
+def training_memory(threads: int) -> Iterator[dict[str, object]]:
+    """Working memory of forward and backward pass with 65,536 keys, beside inputs, output and gradients."""
+    program = [sys.executable, __file__, "--peak-back", str(threads)]
+    found = subprocess.run(program, capture_output=True, text=True, check=True).stdout
+    yield {"n": 65536, "d": 64, "megabytes_a_thread": float(found) / threads}
+
+
+def peak_back(threads: int) -> float:
+    """Megabytes by which forward and backward pass raise the peak, less the output and the three gradients.
+
+    1024 rows are run against all keys: memory is what the keys ask for, and a whole call takes minutes.
+    """
+    torch.set_num_threads(threads)
+    q, k, v = (torch.randn(1, threads, n, 64, requires_grad=True) for n in (1024, 65536, 65536))
+    step(lambda *t: call(*t)[0], [t[:, :, :64].detach().requires_grad_() for t in (q, k, v)])
+    Path("/proc/self/clear_refs").write_text("5")
+    before = _kilobytes("VmRSS")
+    grads = step(lambda *t: call(*t)[0], [q, k, v])
+    return (_kilobytes("VmHWM") - before) / 1024 - (q.numel() + sum(g.numel() for g in grads)) * 4 / 2**20
+
+
 def memory(threads: int) -> Iterator[dict[str, object]]:
     """Working memory at n = 65,536 beyond inputs and outputs, as the peak of a fresh process grows."""
     program = [sys.executable, __file__, "--peak", str(threads)]
@@ -231,10 +297,15 @@ def main() -> None:
     parser.add_argument("--threads", type=int, action="append", help="default: 1 and 2")
     parser.add_argument("--table", action="store_true", help="only write docs/native.md from the kept results")
     parser.add_argument("--peak", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--peak-back", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--grown", type=int, nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.peak or options.grown:
-        print(peak(options.peak) if options.peak else json.dumps(grown(*options.grown)))
+    if options.peak or options.peak_back or options.grown:
+        print(
+            peak(options.peak) if options.peak
+            else peak_back(options.peak_back) if options.peak_back
+            else json.dumps(grown(*options.grown))
+        )  # fmt: skip
         return
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for threads in [] if options.table else options.threads or [1, 2]:

@@ -42,7 +42,46 @@ def tables(results: dict[str, Any]) -> Iterator[str]:
             f"| {row['torch_gflops']:.0f} | {row['adaptive_gflops']:.0f} | {row['adaptive_ratio']:.2f} "
             f"| {row['statistics_ratio']:.2f} |"
         )
-    yield "\nOne thread. GFLOP/s count the two matrix products of the visible half only where causal."
+    yield from _training(results)
+    yield "\nOne thread. GFLOP/s count the two matrix products, seven with those of the backward pass, of the visible half only where causal."
+
+
+def _training(results: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of forward and backward together."""
+    found = results.get("training", {})
+    if not found:
+        return
+    yield "\n| forward and backward | aim | one thread | two threads |\n|---|---|---|---|"
+    for name, aim, key in (
+        ("adaptive ÷ torch plain, geometric mean (range)", "≤ 1.3, none above 1.6", "adaptive_ratio"),
+        ("plain softmax ÷ torch plain", "≤ 1.0", "plain_ratio"),
+    ):
+        yield f"| {name} | {aim} | " + " | ".join(_spread(found.get(t, []), key) for t in ("1", "2")) + " |"
+    for part, name, aim, key in (
+        ("training_entmax", "1.5-entmax, times faster than PyPI entmax, n = 4096", "≥ 5", "times_faster"),
+        (
+            "training_memory",
+            "working memory with 65,536 keys, MB a thread",
+            "≤ 128",
+            "megabytes_a_thread",
+        ),
+    ):
+        cells = (f"{results[part][t][0][key]:.1f}" if t in results.get(part, {}) else "–" for t in ("1", "2"))
+        yield f"| {name} | {aim} | " + " | ".join(cells) + " |"
+    yield "\n| d | n | heads | | torch ms | torch GFLOP/s | adaptive GFLOP/s | adaptive ÷ torch | plain ÷ torch |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for row in found.get("1", []):
+        yield (
+            f"| {row['d']} | {row['n']} | {row['heads']} | {'causal' if row['causal'] else 'full'} | {row['torch_ms']:.1f} "
+            f"| {row['torch_gflops']:.0f} | {row['adaptive_gflops']:.0f} | {row['adaptive_ratio']:.2f} "
+            f"| {row['plain_ratio']:.2f} |"
+        )
+
+
+def _spread(rows: list[dict[str, Any]], key: str) -> str:
+    if not rows:
+        return "–"
+    return f"{_geometric(rows, key):.2f} ({min(r[key] for r in rows):.2f}–{max(r[key] for r in rows):.2f})"
 
 
 def _has(results: dict[str, Any], threads: str) -> bool:
@@ -86,10 +125,7 @@ def _summary(results: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
         return results[part][threads]
 
     def spread(key: str) -> Any:
-        return lambda t: (
-            f"{_geometric(rows('prefill', t), key):.2f} ({min(r[key] for r in rows('prefill', t)):.2f}–"
-            f"{max(r[key] for r in rows('prefill', t)):.2f})"
-        )
+        return lambda t: _spread(rows("prefill", t), key)
 
     yield "adaptive ÷ torch plain, geometric mean (range)", "≤ 0.95, none above 1.10", spread("adaptive_ratio")
     yield "plain softmax with statistics ÷ torch plain", "≤ 0.9", spread("statistics_ratio")
