@@ -14,7 +14,7 @@ from strop.errors import ArgumentError
 from strop.kernels import IMPLEMENTATIONS
 
 REFUSALS = {"native": "float64|dropout|not built", "fused_calls": "dropout|additive bias", "triton": "runs on cuda",
-            "scaled_query": "dropout|gradient of the bias"}  # fmt: skip
+            "scaled_query": "dropout|gradient of the bias", "sharded": "no block of strop.sharded is open"}  # fmt: skip
 """Why an implementation may refuse a sample; one that is not listed refuses none."""
 
 

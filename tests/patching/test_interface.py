@@ -10,10 +10,10 @@ from torch import nn
 from strop.patching.interface import attention_function, switch
 
 
-def test_keywords_of_sparse_attention_are_refused_not_dropped() -> None:
+def test_keywords_of_paged_attention_are_refused_not_dropped() -> None:
     x = torch.zeros(1, 2, 3, 4)
-    with pytest.raises(NotImplementedError, match=r"Linear must use dense attention, got \['indices'\] in its call"):
-        attention_function(nn.Linear(1, 1), x, x, x, None, indices=torch.zeros(1))
+    with pytest.raises(NotImplementedError, match=r"Linear must say which keys .* got \['cache'\] in its call"):
+        attention_function(nn.Linear(1, 1), x, x, x, None, cache=object())
 
 
 def test_a_module_without_frames_is_plain_softmax(draw: torch.Generator) -> None:

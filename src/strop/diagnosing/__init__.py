@@ -1,6 +1,7 @@
 """What fails in a model as its inputs grow, and can a temperature mend it?
 
 verb.py         `diagnose`: a model and tasks → a Diagnosis with verdict, causes, heads and report
+plan.py         what is asked of it
 sizes.py        which prompts: sizes that double until the model fails, or a user's own prompts
 asking.py       tokens, where the evidence stands among them; the context read once
 weighing.py     what a row of attention does with the evidence

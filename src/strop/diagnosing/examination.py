@@ -14,7 +14,8 @@ from strop.diagnosing.carriers import find_carriers, sharpen_carriers
 from strop.diagnosing.causes import count_causes, find_causes
 from strop.diagnosing.groups import Answered, HeadPlace, read_group
 from strop.diagnosing.heads import describe_heads
-from strop.diagnosing.sizes import Questioning, ask_prompts, fails, first_failure, grow_task
+from strop.diagnosing.plan import Questioning
+from strop.diagnosing.sizes import ask_prompts, fails, first_failure, grow_task
 from strop.patching.identity import heads_of
 from strop.patching.placement import device_of
 from strop.pretrained.load import count_positions

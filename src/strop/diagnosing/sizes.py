@@ -9,11 +9,11 @@ doublings.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from strop._checks import require
 from strop.diagnosing.asking import Asked, ask
 from strop.diagnosing.groups import Answered
+from strop.diagnosing.plan import Questioning
 from strop.errors import ArgumentError
 from strop.tasks.answers import Reader
 from strop.tasks.catalogue import draw_passages, find_task
@@ -21,18 +21,6 @@ from strop.tasks.prompts import Prompts
 
 FIRST = 4
 FAILS = 0.95
-
-
-@dataclass(frozen=True)
-class Questioning:
-    """What a diagnosis is asked to do."""
-
-    prompts: int = 24
-    questions: int = 8
-    longest: int = 2048
-    more: int = 1
-    phrasings: tuple[str, ...] = ()
-    seed: int = 0
 
 
 Reading = tuple[int, list[Asked]]

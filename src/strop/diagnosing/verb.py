@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from strop._checks import require, require_known
 from strop.calibration.settings import GUARD
-from strop.diagnosing.sizes import Questioning
+from strop.diagnosing.plan import Questioning, check_plan
 from strop.records import Record, Run
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class Diagnosis:
 
     Examples:
         >>> import strop
-        >>> found = strop.diagnose(model, tokenizer, task="recall", prompts=4, longest=100, runs=None)
+        >>> found = strop.diagnose(model, tokenizer, task="recall", prompts=4, longest=150, runs=None)
         >>> [(row["task"], row["size"], row["wrong"]) for row in found.causes]
         [('recall', 4, 4)]
     """
@@ -154,7 +153,7 @@ def diagnose(
 
     Examples:
         >>> import strop
-        >>> found = strop.diagnose(model, tokenizer, task="recall", prompts=4, longest=100, runs=None)
+        >>> found = strop.diagnose(model, tokenizer, task="recall", prompts=4, longest=150, runs=None)
         >>> found.cause is not None, len(found.heads)
         (True, 8)
     """
@@ -206,15 +205,3 @@ def read_tasks(task: str | Path | Sequence[str] | Pairs | None) -> tuple[tuple[s
 
     own = Prompts.read(names)
     return (Path(own.name).name,), own
-
-
-def check_plan(plan: Questioning, tasks: Sequence[str]) -> None:
-    """Raise on settings that make no sense."""
-    from strop.tasks.catalogue import TASKS
-
-    for field in ("prompts", "questions", "longest"):
-        require(getattr(plan, field) >= 1, f"{field} must be at least 1", getattr(plan, field))
-    require(plan.more >= 0, "more must be at least 0", plan.more)
-    known = [name for task in tasks if task in TASKS for name in TASKS[task].phrasings]
-    for phrasing in plan.phrasings:
-        require_known("phrasing", phrasing, known)

@@ -129,7 +129,9 @@ def _differentiate(ctx: Any, out: Tensor | None, _: Tensor | None, *stats: Tenso
     if all(flow is None for flow in flows):
         return (*[None] * TENSORS, *nothing)
     call = Call(*tensors, *ctx.numbers)
-    looks = may_look(call.query)
+    looks = may_look(call.query) and not any(
+        torch._C._functorch.is_legacy_batchedtensor(f) for f in flows if f is not None
+    )
     found = (
         execute_backward(call, rows, flows, wanted, ctx.level)
         if looks
@@ -137,6 +139,10 @@ def _differentiate(ctx: Any, out: Tensor | None, _: Tensor | None, *stats: Tenso
     )
     grads = (*found[:3], None, *found[3:])
     return (*(grad if want else None for grad, want in zip(grads, wanted, strict=True)), *nothing)
+
+
+def _is_batch(flow: Tensor | None) -> bool:  # torch.autograd.grad(is_grads_batched=True)
+    return flow is not None and torch._C._functorch.is_legacy_batchedtensor(flow)
 
 
 def _split(flat: Sequence[Any]) -> tuple[Call, Tensor, Flows, list[bool]]:

@@ -8,7 +8,7 @@
 
 struct Lanes {
     vf top[MV], beta[MV], total[MV], sum[MV], middle[MV];         // the planes
-    vf flow[MV], mass[MV], lever[MV], arm[MV];                    // Σ ω·dP, Σ ω, Σ w·dP·y, Σ w·y
+    vf flow[MV], mass[MV], lever[MV], arm[MV];                    // sums over keys: ω·dP, ω, w·dP·y, w·y
     vf gain[MV], delta[MV], lift[MV], lean[MV], high[MV], low[MV];   // β, β·D, a − c·(μ − max), c, what each extreme gets
 };
 
@@ -20,6 +20,7 @@ static void gather(const Args &a, Lanes &l, const float *s, const float *p, int6
             UNROLL for (int m = 0; m < MV; m++) {
                 vf y = load(s + j * LANES + m * W) - l.top[m], w = power_of_two(y * l.beta[m]), t = w * load(p + j * LANES + m * W);
                 flow[m] += t;
+                mass[m] += w;
                 lever[m] = fma(t, y, lever[m]);
                 arm[m] = fma(w, y, arm[m]);
             }
@@ -89,10 +90,14 @@ static bool choose_flow(const Args &a, const Flow &f, Row r, Lanes &l, int64_t l
     double d_mean = given(f.d_mean, at), lift = given(f.d_logsumexp, at) + d_mean, lean = d_mean, middle = l.middle[m][i];
     double gain = 1.0, delta = l.mass[m][i] > 0 ? l.flow[m][i] / l.mass[m][i] : 0.0, d_beta = 0, d_sink = 0;
     if (a.kind == KIND_SOFTMAX) {
-        double total = l.total[m][i], lse = l.top[m][i] * l.beta[m][i] * 0.6931471805599453 - log(total);
-        gain = l.beta[m][i] * 0.6931471805599453, delta = l.flow[m][i] * total;
+        gain = float(l.beta[m][i] * 0.6931471805599453);
+        // The forward pass may have rounded its logits otherwise (few rows are decoded): a mass of its own, or weights would not sum to 1.
+        double sunk = a.sink ? exp(a.sink[r.b * a.sinks.batch + r.h * a.sinks.head + r.i * a.sinks.row] - l.top[m][i] * gain) : 0.0;
+        double total = l.mass[m][i] > 0 ? 1.0 / (l.mass[m][i] + sunk) : 0.0;
+        delta = l.flow[m][i] * total;
         d_beta = (double(l.lever[m][i]) - delta * l.arm[m][i]) * total;
-        if (a.sink && delta != 0) d_sink = -exp(a.sink[r.b * a.sinks.batch + r.h * a.sinks.head + r.i * a.sinks.row] - lse) * delta;
+        d_sink = -sunk * total * delta;
+        l.total[m][i] = float(total);
         d_beta -= l.top[m][i] * d_sink;
         if (f.slope && l.sum[m][i] > 0) lean -= d_beta * polynomial_slope(a, fmax(0.0, -log(l.sum[m][i]) - middle));
     }

@@ -70,7 +70,7 @@ class Algorithm:
         >>> from strop.studies.problems import stream
         >>> algorithm = find_algorithm("insertion_sort")
         >>> print(algorithm.sample(3, stream("example")).answer.strip())
-        [0.04 0.288 0.983]
+        [0.062 0.109 0.386]
     """
 
     name: str
