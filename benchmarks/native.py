@@ -1,7 +1,7 @@
 """Time the native kernel against torch's own attention, print ratios and keep them.
 
     python benchmarks/native.py                      # everything: half an hour
-    python benchmarks/native.py --only decode        # one part: prefill, decode, entmax, growth, levels, memory, training
+    python benchmarks/native.py --only decode        # one part: one of PARTS
     python benchmarks/native.py --table              # write the kept results into docs/native.md again
 
 Calls alternate in one process, in a new order each round, and a ratio is one of medians. One thread is timed in CPU

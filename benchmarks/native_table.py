@@ -43,7 +43,8 @@ def tables(results: dict[str, Any]) -> Iterator[str]:
             f"| {row['statistics_ratio']:.2f} |"
         )
     yield from _training(results)
-    yield "\nOne thread. GFLOP/s count the two matrix products, seven with those of the backward pass, of the visible half only where causal."
+    yield "\nOne thread. GFLOP/s count the two matrix products, seven with those of the backward pass;"
+    yield "of the visible half only where causal."
 
 
 def _training(results: dict[str, Any]) -> Iterator[str]:
@@ -72,9 +73,9 @@ def _training(results: dict[str, Any]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|---|---|"
     for row in found.get("1", []):
         yield (
-            f"| {row['d']} | {row['n']} | {row['heads']} | {'causal' if row['causal'] else 'full'} | {row['torch_ms']:.1f} "
-            f"| {row['torch_gflops']:.0f} | {row['adaptive_gflops']:.0f} | {row['adaptive_ratio']:.2f} "
-            f"| {row['plain_ratio']:.2f} |"
+            f"| {row['d']} | {row['n']} | {row['heads']} | {'causal' if row['causal'] else 'full'} "
+            f"| {row['torch_ms']:.1f} | {row['torch_gflops']:.0f} | {row['adaptive_gflops']:.0f} "
+            f"| {row['adaptive_ratio']:.2f} | {row['plain_ratio']:.2f} |"
         )
 
 
