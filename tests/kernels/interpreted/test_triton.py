@@ -126,6 +126,32 @@ def test_any_number_of_batch_dimensions(shape, draw):
         torch.testing.assert_close(implementation.run(request)[0], IMPLEMENTATIONS["reference"].load().run(request)[0])
 
 
+class Strength(Temperature):
+    """A number of one's own, whose gradient is a sum over all rows and keys."""
+
+    def __init__(self):
+        super().__init__()
+        self.strength = torch.nn.Parameter(torch.tensor(0.4))
+
+    def inverse_temperature(self, stats):
+        return 1.0 + self.strength * stats.entropy
+
+
+def test_a_number_of_ones_own_is_learned_where_all_logits_are_large(draw):
+    """The output is rounded to float16, and a logit of 100 would make much of it."""
+    bias = 100 + torch.randn(1, HEADS, 16, 20, generator=draw)
+    compare(inputs(16, 20, draw), Mask(bias=bias), Strength, torch.float16, stats=False)
+
+
+def test_the_gradient_of_a_rows_logits_sums_to_nothing(draw):
+    q, k, v = (t.half() for t in inputs(9, 21, draw))
+    bias = torch.zeros(1, HEADS, 9, 21, requires_grad=True)
+    out, _ = implementation.run(Request(q, k, v, Mask(bias=bias), 0.3, Softmax(2.0)))
+    (out.float() * torch.randn(out.shape, generator=draw)).sum().backward()
+    assert bias.grad.abs().max() > 0.1
+    assert bias.grad.sum(-1).abs().max() < 1e-5
+
+
 class Listener(Temperature):
     """Keeps what it is told of the rows."""
 

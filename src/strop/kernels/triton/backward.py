@@ -8,7 +8,11 @@ With p the weights at β = 1, w those at β, dP = dout·v, D = dout·out and μ 
 
 in which a and c bring what flows into a row's statistics: a = dlogsumexp + dmean, and c = dmean − dβ·β′(H) where β is a
 function of the entropy H = logsumexp − μ. There c is known when all keys have passed, so that the query's gradient
-takes two sums, scale·(Σ (β·t + a·p)·k + c·Σ p·(e − μ)·k). The second kernel is given c, D and dβ.
+takes two sums, scale·(Σ (β·t + a·p)·k + c·Σ p·(e − μ)·k). The second kernel is given c and D.
+
+Σ t ought to be −dsink, but out was rounded and the weights are formed again. The excess x = Σ t + dsink is small; times
+logits it is not, and it adds up where a number of the rule's own sums dβ over all rows. So the second kernel is given
+D + x, and dβ = Σ t·e − x·Σ w·e.
 """
 
 import triton
@@ -63,23 +67,26 @@ def backward_of_rows(
     else:
         mixed_grad, delta = None, None
     keys = (k, b, h // GROUP, n_k)
-    sums = (tl.zeros((BM,), tl.float32), tl.zeros((BM, BD), tl.float32), tl.zeros((BM, BD), tl.float32))
+    zero = tl.zeros((BM,), tl.float32)
+    sums = (zero, zero, zero, tl.zeros((BM, BD), tl.float32), tl.zeros((BM, BD), tl.float32))
     sums = gather_rows(
         query, mixed_grad, keys, v, sight, known, delta, 0, inner, sums, D, BD, DV, BDV, BN, SLOPE, False
     )
     sums = gather_rows(
         query, mixed_grad, keys, v, sight, known, delta, inner, end, sums, D, BD, DV, BDV, BN, SLOPE, True
     )
-    d_beta, gathered, leaning = sums
+    d_beta, excess, middle, gathered, leaning = sums
     lse, mean, _, total, _, lean = known
     if d_out.pointer is not None:
         if sink.pointer is not None:
             sink_row = tl.load(point(sink, b, h, row), mask=inside, other=0.0)
             d_sink = -tl.exp(sink_row - total) * delta
             tl.store(carried + D_SINK * count + at, d_sink, mask=inside)
+            excess += d_sink
             if SLOPE:
                 d_beta -= mean * d_sink  # Σ t, by which the mean had been taken out of each logit
-        tl.store(carried + DELTA * count + at, delta, mask=inside)
+        d_beta -= excess * middle
+        tl.store(carried + DELTA * count + at, delta + excess, mask=inside)
         tl.store(carried + D_BETA * count + at, d_beta, mask=inside)
     if SLOPE:
         lean -= d_beta * bend_slope(lse - mean, curve)
@@ -111,9 +118,9 @@ def gather_rows(
     D: tl.constexpr, BD: tl.constexpr, DV: tl.constexpr, BDV: tl.constexpr, BN: tl.constexpr,
     SLOPE: tl.constexpr, EDGE: tl.constexpr,
 ):  # fmt: skip
-    """Some keys' part in dβ and in the two sums of the query's gradient."""
+    """Some keys' part in Σ t·e, Σ t, Σ w·e and in the two sums of the query's gradient."""
     k, b, h, n_k = keys
-    d_beta, gathered, leaning = sums
+    d_beta, excess, middle, gathered, leaning = sums
     lse, mean, beta, total, lift, lean = known
     for j in range(start, end, BN):
         key = j + tl.arange(0, BN)
@@ -128,7 +135,10 @@ def gather_rows(
             flow = tl.dot(mixed_grad, tl.trans(value), input_precision="ieee")
             tempered = weight * (flow - delta[:, None])
             change += tempered * beta[:, None]
-            d_beta += tl.sum(tempered * ((logits - mean[:, None]) if SLOPE else logits), 1)
+            level = (logits - mean[:, None]) if SLOPE else logits
+            d_beta += tl.sum(tempered * level, 1)
+            excess += tl.sum(tempered, 1)
+            middle += tl.sum(weight * level, 1)
         if lse is not None:
             plain = tl.where(seen, tl.exp(logits - lse[:, None]), 0.0)
             above = plain * tl.where(seen, logits - mean[:, None], 0.0)
@@ -139,7 +149,7 @@ def gather_rows(
                 change += plain * lift[:, None] + above * lean[:, None]
         change = tl.where(seen, change * slope, 0.0)
         gathered = tl.dot(change.to(tile.dtype), tile, gathered, input_precision="ieee")
-    return d_beta, gathered, leaning
+    return d_beta, excess, middle, gathered, leaning
 
 
 @triton.jit
