@@ -29,8 +29,6 @@ from strop.normalisers import AdaptiveTemperature
 
 ROOT = Path(__file__).parent.parent
 CACHE = ROOT / "build" / "compile-gpu.json"
-KERNELS = ROOT / "src" / "strop" / "kernels" / "triton"
-SOURCES = ("logits", "forward", "backward", "split", "mend")
 PAGE = ROOT / "docs" / "gpu.md"
 TARGETS = {
     "sm_80": GPUTarget("cuda", 80, 32),
@@ -82,7 +80,7 @@ def compile_all(target, dtype, width, known, kernels):
             return
         name = f"{target} {dtype} {width} {kernel.__name__}"
         found[name] = known.get(name, {})
-        digest = hash_source(tiles)
+        digest = hash_code(kernel, tiles)
         if found[name].get("source") != digest:
             warps, stages = tiles.warps, tiles.stages
             built = kernel.warmup(*given, **constants, grid=grid, num_warps=warps, num_stages=stages)
@@ -94,10 +92,9 @@ def compile_all(target, dtype, width, known, kernels):
     return found
 
 
-def hash_source(tiles):
-    """A hash of what decides the code: the kernels' sources, the tiles and the compiler."""
-    sources = "".join((KERNELS / f"{name}.py").read_text() for name in SOURCES)
-    return hashlib.sha256(f"{sources} {tuple(tiles)} {triton.__version__}".encode()).hexdigest()[:16]
+def hash_code(kernel, tiles):
+    """A hash of what decides the code: the kernel and all that it calls, the tiles and the compiler."""
+    return hashlib.sha256(f"{kernel.cache_key} {tuple(tiles)} {triton.__version__}".encode()).hexdigest()[:16]
 
 
 def launch_everything(dtype, width):

@@ -42,13 +42,24 @@ MUTATIONS = {
     "the sink left out": ("forward.py", "mass * fade + tl.exp(sink - top)", "mass * fade"),
     "the sink's part in dβ left out": ("backward.py", "d_beta -= mean * d_sink", "d_beta -= 0.0 * d_sink"),
     "a rounded output left in dβ": ("backward.py", "d_beta -= excess * middle", "d_beta -= 0.0 * excess"),
-    "a rounded output left in D": ("backward.py", "delta + excess, mask=inside", "delta, mask=inside"),
+    "a rounded output left in D": ("backward.py", "delta += excess", "delta += 0.0 * excess"),
     "the cap's slope left out": ("backward.py", "(change * slope).to(query.dtype)", "change.to(query.dtype)"),
     "D left out of dk": ("backward.py", "weight * (flow - delta[None, :])", "weight * flow"),
     "a piece not rescaled in the merge": (
         "split.py",
         "tl.sum(fade * (leans + masses * drop), 0)",
         "tl.sum(fade * leans, 0)",
+    ),
+    "a piece of the output not rescaled": ("split.py", "tl.sum(fade[:, None] * parts, 0)", "tl.sum(parts, 0)"),
+    "a hidden NaN that leaks": (
+        "mend.py",
+        'plain = tl.where(tl.abs(value) < float("inf"), value, 0.0).to(value.dtype)',
+        "plain = value",
+    ),
+    "a bias whose gradient goes through the cap": (
+        "backward.py",
+        "tl.atomic_add(to, change,",
+        "tl.atomic_add(to, change * slope,",
     ),
     "the wrong key head": ("forward.py", "keys = (k, b, h // GROUP, n_k)", "keys = (k, b, 0, n_k)"),
     "statistics without their gradient": (

@@ -12,7 +12,8 @@ takes two sums, scale·(Σ (β·t + a·p)·k + c·Σ p·(e − μ)·k). The seco
 
 Σ t ought to be −dsink, but out was rounded and the weights are formed again. The excess x = Σ t + dsink is small; times
 logits it is not, and it adds up where a number of the rule's own sums dβ over all rows. So the second kernel is given
-D + x, and dβ = Σ t·e − x·Σ w·e.
+D + x, and dβ = Σ t·e − x·Σ w·e. Where β is a curve there are no registers left for these sums: D stays as it is, and
+dβ = Σ t·(e − μ) − μ·dsink, in which the excess meets no large number.
 """
 
 import triton
@@ -82,11 +83,14 @@ def backward_of_rows(
             sink_row = tl.load(point(sink, b, h, row), mask=inside, other=0.0)
             d_sink = -tl.exp(sink_row - total) * delta
             tl.store(carried + D_SINK * count + at, d_sink, mask=inside)
-            excess += d_sink
             if SLOPE:
                 d_beta -= mean * d_sink  # Σ t, by which the mean had been taken out of each logit
-        d_beta -= excess * middle
-        tl.store(carried + DELTA * count + at, delta + excess, mask=inside)
+            else:
+                excess += d_sink
+        if not SLOPE:
+            d_beta -= excess * middle
+            delta += excess
+        tl.store(carried + DELTA * count + at, delta, mask=inside)
         tl.store(carried + D_BETA * count + at, d_beta, mask=inside)
     if SLOPE:
         lean -= d_beta * bend_slope(lse - mean, curve)
@@ -137,8 +141,9 @@ def gather_rows(
             change += tempered * beta[:, None]
             level = (logits - mean[:, None]) if SLOPE else logits
             d_beta += tl.sum(tempered * level, 1)
-            excess += tl.sum(tempered, 1)
-            middle += tl.sum(weight * level, 1)
+            if not SLOPE:
+                excess += tl.sum(tempered, 1)
+                middle += tl.sum(weight * level, 1)
         if lse is not None:
             plain = tl.where(seen, tl.exp(logits - lse[:, None]), 0.0)
             above = plain * tl.where(seen, logits - mean[:, None], 0.0)
