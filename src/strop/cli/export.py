@@ -25,7 +25,7 @@ from strop.exporting.verb import PLANNERS, export, planned
 @click.option("--edge", type=click.Path(path_type=Path), required=True, help="The file strop calibrate wrote.")
 @click.option("--to", type=click.Choice(list(PLANNERS)), required=True, help=options.document_arguments(export)["to"])
 @click.option("--out", type=click.Path(path_type=Path), required=True, help=options.document_arguments(export)["out"])
-@options.of(export, "gguf", "at_length", "max_rank", "dtype")
+@options.of(export, "gguf", "at_length", "max_rank", "dtype", "device")
 @click.option("--dry-run", is_flag=True, help="Say what would be written, and write nothing.")
 @options.json_flag
 def command(model: str, edge: Path, dry_run: bool, as_json: bool, **given: Any) -> None:

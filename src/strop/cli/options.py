@@ -44,6 +44,14 @@ device = click.option(
     help="cpu, cuda, cuda:1, mps, …; auto is a card where there is one; spread is over all cards, memory and disk.",
 )
 
+dtype = click.option(
+    "--dtype",
+    type=click.Choice(["auto", "float32", "bfloat16", "float16"]),
+    default="auto",
+    show_default=True,
+    help="Of the weights; auto is float32 on the CPU, elsewhere as they were saved.",
+)
+
 
 def _set_loudness(value: int) -> Callable[[click.Context, click.Parameter, bool], None]:
     def callback(_: click.Context, __: click.Parameter, given: bool) -> None:
@@ -92,13 +100,7 @@ def add_model_options(command: F) -> F:
     """Add --device, --dtype and --trust-remote-code, which open a model."""
     decorators = (
         device,
-        click.option(
-            "--dtype",
-            type=click.Choice(["auto", "float32", "bfloat16", "float16"]),
-            default="auto",
-            show_default=True,
-            help="Of the weights; auto is float32 on the CPU, elsewhere as they were saved.",
-        ),
+        dtype,
         click.option("--trust-remote-code", is_flag=True, help="Let a hub model run code of its own."),
     )
     for decorate in reversed(decorators):

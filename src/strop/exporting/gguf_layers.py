@@ -67,7 +67,7 @@ def find_layer(file: GGUFFile, name: str, place: Placement) -> Layer:
 def _match_rows(tensor: TensorInGGUF, place: Placement, rule: str) -> tuple[Array, float]:
     """The order of rows by which the file's are most like the model's, and how far they are apart."""
     heads = place.layout.heads
-    own = place.query.weight(heads).detach().flatten(0, 1).float().numpy()
+    own = place.query.weight(heads).detach().flatten(0, 1).float().cpu().numpy()
     size = len(own) // heads
     orders = [np.arange(size)] + ([np.arange(size).reshape(2, -1).T.flatten()] if size % 2 == 0 else [])
     whole = [(np.arange(heads)[:, None] * size + order).flatten() for order in orders]
@@ -105,12 +105,12 @@ def _share(part: Array, whole: Array) -> float:
 def _norm(place: Placement) -> Array:
     norm: Any = place.layout.query_norm
     whole: torch.Tensor = norm.weight.detach() + offset_of(norm)
-    return whole.flatten().float().numpy()
+    return whole.flatten().float().cpu().numpy()
 
 
 def _weight(layer: Any) -> Array:
     weight: torch.Tensor = layer.weight.detach().float()
-    found: Array = (weight.T if is_transposed(layer) else weight).numpy()
+    found: Array = (weight.T if is_transposed(layer) else weight).cpu().numpy()
     return found
 
 

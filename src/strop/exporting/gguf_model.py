@@ -78,7 +78,7 @@ def _pad(factors: Tensor, order: Array, file: GGUFFile, name: str) -> Array:
 
 
 def _numpy(values: Tensor) -> Array:
-    found: Array = values.double().numpy()
+    found: Array = values.double().cpu().numpy()
     return found
 
 

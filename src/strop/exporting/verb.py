@@ -47,6 +47,7 @@ def export(
     at_length: int | None = None,
     max_rank: int | None = None,
     dtype: Dtype | None = None,
+    device: str = "cpu",
     tokenizer: Any = None,
     progress: bool | None = None,
 ) -> Plan:
@@ -63,6 +64,8 @@ def export(
         at_length: Keys at which to fix a β that depends on the length. None: such an edge is refused.
         max_rank: Largest rank of a LoRA adapter; heads that change least are left out. None: as it needs.
         dtype: Of plain weights (to transformers): float32, bfloat16 or float16. None: the model's.
+        device: Where a model by name is opened: cpu, which takes float32; or auto, cuda, cuda:1, mps, spread, …, which
+            take the dtype in which it was saved.
         tokenizer: The tokeniser to write beside a model that is given itself.
         progress: Show a bar while the model is opened. None: on a terminal and in a notebook.
 
@@ -75,7 +78,7 @@ def export(
     """
     with planned(
         model, edge, to=to, out=out, gguf=gguf, at_length=at_length, max_rank=max_rank, dtype=dtype,
-        tokenizer=tokenizer, progress=progress,
+        device=device, tokenizer=tokenizer, progress=progress,
     ) as plan:  # fmt: skip
         plan.write()
     return plan
@@ -85,7 +88,7 @@ def export(
 def planned(
     model: nn.Module | str | Pretrained, edge: Edge | str | Path, *, to: To, out: str | Path,
     gguf: str | Path | None = None, at_length: int | None = None, max_rank: int | None = None,
-    dtype: Dtype | None = None, tokenizer: Any = None, progress: bool | None = None,
+    dtype: Dtype | None = None, device: str = "cpu", tokenizer: Any = None, progress: bool | None = None,
 ) -> Iterator[Plan]:  # fmt: skip
     """Yield the plan of an export, which can be written within the block; `export` says what the arguments mean."""
     require_known("to", to, PLANNERS)
@@ -95,8 +98,11 @@ def planned(
         require(value is None or to in known, f"{name} must come with to={' or '.join(known)}", f"to={to}")
     from strop.exporting.job import Job
     from strop.exporting.new_files import refuse_existing
+    from strop.pretrained.load import Pretrained
 
     refuse_existing(Path(out))
+    if isinstance(model, str):
+        model = Pretrained(model, device=device)
     wanted = _read_edge(edge, to, at_length)
     with _open_gguf(model, gguf, Path(out)) if "gguf" in to else nullcontext() as file:
         job = Job(_open(model, tokenizer, progress), wanted, Path(out), file, max_rank, dtype)
@@ -122,11 +128,9 @@ def _read_edge(edge: Edge | str | Path, to: str, at_length: int | None) -> Edge:
     return found
 
 
-def _open(model: nn.Module | str | Pretrained, tokenizer: Any, progress: bool | None) -> Opened:
+def _open(model: nn.Module | Pretrained, tokenizer: Any, progress: bool | None) -> Opened:
     from strop.pretrained.load import Opened, Pretrained, name_of
 
-    if isinstance(model, str):
-        model = Pretrained(model)
     return model.open(progress) if isinstance(model, Pretrained) else Opened(name_of(model), model, tokenizer)
 
 

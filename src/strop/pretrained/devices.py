@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from strop._checks import require
@@ -20,11 +21,16 @@ def find_device(name: str) -> torch.device:
     import torch
 
     there = list_devices()
+    spreads = name != SPREAD or find_spec("accelerate") is not None
+    require(spreads, f"device {SPREAD} must come with accelerate", "none installed", "pip install accelerate")
     if name in ("auto", SPREAD):
         return torch.device(there[1] if len(there) > 1 else "cpu")
     cards = {card.partition(":")[0] for card in there}
     known = name in there or name in cards
-    require(known, f"device must be auto, {SPREAD} or one that is there", repr(name), f"There are: {', '.join(there)}")
+    remedy = f"There are: {', '.join(there)}" + (
+        "" if cards > {"cpu"} else f". torch {torch.__version__} finds no card"
+    )
+    require(known, f"device must be auto, {SPREAD} or one that is there", repr(name), remedy)
     return torch.device(name)
 
 

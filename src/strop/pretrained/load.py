@@ -56,6 +56,9 @@ class Pretrained:
 
     def __post_init__(self) -> None:
         check_name(self.name)
+        require_known("dtype", self.dtype, DTYPES)
+        if self.device not in ("auto", "cpu"):  # which need no torch to be told
+            find_device(self.device)
 
     def open(self, progress: bool | None = None) -> Opened:
         """Return the model in eval mode, its parameters frozen, and its tokeniser."""
@@ -140,9 +143,6 @@ def _is_position_table(name: str, part: nn.Module, most: int) -> bool:
 
 
 def _open(wanted: Pretrained, note: Note) -> Opened:
-    require_known("dtype", wanted.dtype, DTYPES)
-    if wanted.device not in ("auto", "cpu", SPREAD):
-        find_device(wanted.device)  # one that is not there is told before anything is looked for
     source = find_model(wanted.name, note)
     from_disk = source.local or is_cached_only(source.place)
     import torch  # seconds of imports: a wrong name is told before them
