@@ -67,7 +67,7 @@ class Calls(TorchFunctionMode):
 
 @pytest.fixture(autouse=True)
 def _no_triton(monkeypatch):
-    """What runs where triton is missing; test_triton.py has what runs where it is not."""
+    """What runs where triton is missing; test_triton_dispatch.py has what runs where it is not."""
     monkeypatch.setattr(IMPLEMENTATIONS["triton"].load(), "find_obstacle", lambda _: "triton is not installed")
 
 
@@ -99,7 +99,7 @@ WRITTEN = {
 
 
 class OnTheCard(TorchDispatchMode):
-    """Writes down the memory-efficient kernel, and fails on any tensor of rows that is made elsewhere."""
+    """Writes down the memory-efficient kernel and Triton's, and fails on any tensor of rows that is made elsewhere."""
 
     def __init__(self, found):
         super().__init__()
@@ -110,6 +110,9 @@ class OnTheCard(TorchDispatchMode):
         if "efficient_attention" in str(func):
             mask = "causal" if args[6:7] == (True,) else args[3]
             self.found.append(Called("efficient", args[0].dtype, args[1].shape[1], mask, kwargs["scale"]))
+        if "triton_attention" in str(func):
+            way = "triton" if args[2] is not None else "triton measures"
+            self.found.append(Called(way, args[0].dtype, args[1].shape[1], args[7], args[8]))
         elsewhere = [x for x in tree_leaves(out) if isinstance(x, torch.Tensor) and x.ndim and x.device.type != "cuda"]
         assert not elsewhere, (func, elsewhere)
         return out
