@@ -89,10 +89,12 @@ def tabulate(rows: list[records.Record]) -> Iterator[str]:
     for kind, by_engine in found.items():
         before, after = (by_engine.get(engine, {}) for engine in ("untouched", "sharpened"))
         if before and before.keys() == after.keys():
-            yield tabulate_kind(kind, before, after)
+            name, _, size = kind.rpartition(" ")
+            task, _, phrasing = name.partition(" ")
+            yield tabulate_pair(f"{task} “{phrasing}”, {size}", before, after)
 
 
-def tabulate_kind(kind: str, before: dict[str, str], after: dict[str, str]) -> str:
+def tabulate_pair(name: str, before: dict[str, str], after: dict[str, str]) -> str:
     """Return one line: shares with intervals, answers gained and lost, McNemar's test and that over passages."""
     then, now = ([sign == "+" for at in before for sign in side[at]] for side in (before, after))
     passages = [i for i, at in enumerate(before) for _ in before[at]]
@@ -102,8 +104,7 @@ def tabulate_kind(kind: str, before: dict[str, str], after: dict[str, str]) -> s
         cells.append(f"{100 * sum(right) / len(right):.1f} ({100 * low:.0f}–{100 * high:.0f})")
     gains, losses = (sum(b and not a for a, b in zip(*pair, strict=True)) for pair in ((then, now), (now, then)))
     tests = f"{mcnemar_p(then, now):.1g}, {sign_flip_p(then, now, passages):.1g}"
-    task, phrasing, size = kind.split()
-    return f"| {task} “{phrasing}”, {size}, {len(then)} prompts | {' | '.join(cells)} | +{gains} −{losses} | {tests} |"
+    return f"| {name}, {len(then)} prompts | {' | '.join(cells)} | +{gains} −{losses} | {tests} |"
 
 
 def main() -> None:
