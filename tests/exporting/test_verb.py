@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+import resource
 from pathlib import Path
 
 import gguf
@@ -14,7 +13,6 @@ import torch
 
 import strop
 from exporting import gguf_files, jobs
-from strop.edges import Edge
 from strop.errors import BakeError, EdgeError, RecordsError
 from strop.exporting.at_length import fix_length
 from strop.exporting.gguf_file import GGUFFile
@@ -128,20 +126,19 @@ def test_a_failed_export_leaves_nothing_and_the_model_as_it_was(
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
-def test_a_full_disk_is_told_in_one_line(tmp_path: Path) -> None:
-    tiny.save(tmp_path / "model")
-    Edge.save(tiny.edge(), tmp_path / "edge.safetensors")
-    code = (
-        "import resource, sys\n"
-        "from strop.cli import main\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
-        "sys.argv = 'strop export model --edge edge.safetensors --to transformers --out new'.split()\n"
-        "main()\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 1, done.stderr
-    assert "strop: new must be writable" in done.stderr.splitlines()[-1]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["edge.safetensors", "model"]
+@pytest.mark.parametrize("to", PLANNERS)
+def test_a_full_disk_is_told_and_leaves_nothing(to: str, plain: Path, tmp_path: Path) -> None:
+    model, limits = jobs.model("llama"), resource.getrlimit(resource.RLIMIT_FSIZE)
+    with planned(
+        model, jobs.edge(model), to=to, out=tmp_path / "new", **({"gguf": plain} if "gguf" in to else {})
+    ) as plan:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
+        try:
+            with pytest.raises(RecordsError, match=r"new must (fit on the disk|be writable), got: .*Free some space"):
+                plan.write()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_parts_of_a_package_are_joined_beside_the_output_and_removed(
