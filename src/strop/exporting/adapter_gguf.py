@@ -33,7 +33,7 @@ def plan_gguf_lora(job: Job) -> Plan:
         with new_file(path) as temporary:
             _write(temporary, job.gguf.architecture, found, describe_edge(job.edge))
 
-    return Plan("gguf-lora", job.out, exact, (), tuple(tell_dropped(changes)), put)
+    return Plan("gguf-lora", job.out, exact, (), tuple(tell_dropped(job, changes)), put)
 
 
 def _rename(job: Job, changes: LowRanks) -> dict[str, LowRank]:

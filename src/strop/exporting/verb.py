@@ -95,7 +95,10 @@ def planned(
         require(value is None or to in known, f"{name} must come with to={' or '.join(known)}", f"to={to}")
     from strop.exporting.job import Job
     from strop.exporting.new_files import refuse_existing
+    from strop.pretrained.sources import check_name
 
+    if isinstance(model, str):
+        check_name(model)
     refuse_existing(Path(out))
     wanted = _read_edge(edge, to, at_length)
     with _open_gguf(model, gguf, Path(out)) if "gguf" in to else nullcontext() as file:
