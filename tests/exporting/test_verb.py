@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import torch
 
 import strop
 from exporting import gguf_files, jobs
-from strop.errors import BakeError, EdgeError, RecordsError
+from strop.errors import BakeError, EdgeError, RecordsError, UnsupportedError
 from strop.exporting.at_length import fix_length
 from strop.exporting.gguf_file import GGUFFile
 from strop.exporting.verb import PLANNERS, planned
@@ -65,19 +66,44 @@ def test_an_edge_of_another_model_is_refused(plain: Path, tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("form", ["log-n", "hold", "polynomial"])
-def test_a_beta_that_depends_on_the_input_is_refused_with_the_reason(form: str, plain: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("form", "way"),
+    [
+        ("log-n", "Fix it at one length .--at-length 8192"),
+        ("hold", "Fix it at one length .--at-length 8192"),
+        ("polynomial", "Use strop.sharpened"),
+    ],
+)
+def test_a_beta_that_depends_on_the_input_is_refused_with_the_reason(
+    form: str, way: str, plain: Path, tmp_path: Path
+) -> None:
     model = jobs.model("llama")
     made = jobs.edge(model, form)
-    with pytest.raises(BakeError, match=r"form .*\. llama.cpp has one temperature for all heads.*--at-length 8192"):
+    with pytest.raises(BakeError, match=rf"form {form}\. llama.cpp has one temperature for all heads.*\. {way}"):
         strop.export(model, made, to="gguf", out=tmp_path / "new", gguf=plain)
-    with pytest.raises(BakeError, match=r"Weights do not\. Fix it at one length"):
+    with pytest.raises(BakeError, match=rf"Weights do not\. {way}"):
         strop.export(model, made, to="transformers", out=tmp_path / "new")
     if form == "polynomial":
-        with pytest.raises(BakeError, match="which needs every row's entropy"):
-            strop.export(model, made, to="vllm", out=tmp_path / "new")
         with pytest.raises(BakeError, match="must come with an edge whose β depends on the length, got the form poly"):
             strop.export(model, made, to="gguf", out=tmp_path / "new", gguf=plain, at_length=64)
+
+
+@pytest.mark.parametrize(
+    ("form", "remedy"),
+    [
+        ("polynomial", "Use strop.sharpened"),
+        ("pairs+log-n", "Use strop.sharpened"),
+        ("pairs", "Use --to transformers, which folds it"),
+        ("query", "Use --to transformers, which folds it"),
+        ("none", "Use --to transformers, which folds it"),
+    ],
+)
+def test_a_folder_for_vllm_is_refused_where_its_plugin_would_refuse_it(form: str, remedy: str, tmp_path: Path) -> None:
+    model = jobs.model("llama")
+    rule = f"must be constant, layer, log-n or hold in vLLM, got {form}. {remedy}"
+    with pytest.raises(UnsupportedError, match=re.escape(rule)):
+        strop.export(model, jobs.edge(model, form), to="vllm", out=tmp_path / "new")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_length_is_fixed_and_said(tmp_path: Path) -> None:

@@ -120,7 +120,9 @@ def _read_edge(edge: Edge | str | Path, to: str, at_length: int | None) -> Edge:
     reason = (
         "llama.cpp has one temperature for all heads, and in two families only" if "gguf" in to else "Weights do not"
     )
-    remedy = f"{reason}. Fix it at one length (--at-length 8192), or keep it (--to vllm)"
+    by_entropy = any(one.uses == "entropy" for one in found.temperatures.values())
+    way = "Use strop.sharpened" if by_entropy else "Fix it at one length (--at-length 8192), or keep it (--to vllm)"
+    remedy = f"{reason}. {way}"
     require(found.bakeable or to == "vllm", rule, f"the form {found.form}", remedy, BakeError)
     return found
 
