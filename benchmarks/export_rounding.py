@@ -15,12 +15,13 @@ import argparse
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 import torch
 from export import EDGE, QUESTIONS, read_results
-from export_tasks import tabulate_pair
+from export_tasks import group, tabulate_pair
 from llama_cpp import LlamaCpp
 from torch import Tensor, nn
 
@@ -63,7 +64,9 @@ def measure(given: argparse.Namespace, model: nn.Module, reader: Reader, folder:
     done = {(row["engine"], row["work"]) for row in read_results(given.results)}
     for line in given.lines.split(","):
         state, phrasing, size = line.split()
-        passages = draw_passages("recall", "test", 0, (int(size),), (phrasing,), given.prompts // QUESTIONS, QUESTIONS)
+        passages = draw_passages(
+            "recall", "test", 0, (int(size),), (phrasing,), ceil(given.prompts / QUESTIONS), QUESTIONS
+        )
         for engine in ENGINES:
             left = [(f"{line} {i}", one) for i, one in enumerate(passages) if (engine, f"{line} {i}") not in done]
             if not left:
@@ -128,11 +131,7 @@ def tabulate(rows: list[records.Record]) -> Iterator[str]:
     """Yield the table: every engine beside transformers, line by line."""
     yield "| | transformers, % (95 %) | this engine, % (95 %) | answers | p: prompts, passages |"
     yield "|---|---|---|---|---|"
-    found: dict[str, dict[str, dict[str, str]]] = {}
-    for row in rows:
-        line, _, at = str(row["work"]).rpartition(" ")
-        found.setdefault(line, {}).setdefault(str(row["engine"]), {})[at] = str(row["right"])
-    for line, by_engine in found.items():
+    for line, by_engine in group(rows).items():
         for engine in ENGINES[1:]:
             if engine in by_engine and by_engine[engine].keys() == by_engine[PLAIN].keys():
                 yield tabulate_pair(f"{line}: {engine}", by_engine[PLAIN], by_engine[engine])

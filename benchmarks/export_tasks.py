@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from export import read_results
 from llama_cpp import LlamaCpp
 
 import strop
@@ -73,20 +74,20 @@ def measure(given: argparse.Namespace, reader: Reader, files: dict[str, Path]) -
             print(engine, name, row["right"], flush=True)
 
 
-def read_results(path: Path) -> list[records.Record]:
-    """Return what was measured."""
-    return records.read(path, torn="drop") if path.exists() else []
+def group(rows: list[records.Record]) -> dict[str, dict[str, dict[str, str]]]:
+    """Return kind of work → engine → which passage → its answers, right or wrong."""
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for row in rows:
+        kind, _, at = str(row["work"]).rpartition(" ")
+        found.setdefault(kind, {}).setdefault(str(row["engine"]), {})[at] = str(row["right"])
+    return found
 
 
 def tabulate(rows: list[records.Record]) -> Iterator[str]:
     """Yield the table, a line for each task, phrasing and size of which both files read all passages."""
     yield "| | untouched, % (95 %) | sharpened, % (95 %) | answers | p: prompts, passages |"
     yield "|---|---|---|---|---|"
-    found: dict[str, dict[str, dict[str, str]]] = {}
-    for row in rows:
-        kind, _, at = str(row["work"]).rpartition(" ")
-        found.setdefault(kind, {}).setdefault(str(row["engine"]), {})[at] = str(row["right"])
-    for kind, by_engine in found.items():
+    for kind, by_engine in group(rows).items():
         before, after = (by_engine.get(engine, {}) for engine in ("untouched", "sharpened"))
         if before and before.keys() == after.keys():
             name, _, size = kind.rpartition(" ")
