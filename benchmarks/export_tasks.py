@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from export import read_results
 from llama_cpp import LlamaCpp
 
 import strop
@@ -73,26 +74,28 @@ def measure(given: argparse.Namespace, reader: Reader, files: dict[str, Path]) -
             print(engine, name, row["right"], flush=True)
 
 
-def read_results(path: Path) -> list[records.Record]:
-    """Return what was measured."""
-    return records.read(path, torn="drop") if path.exists() else []
+def group(rows: list[records.Record]) -> dict[str, dict[str, dict[str, str]]]:
+    """Return kind of work → engine → which passage → its answers, right or wrong."""
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for row in rows:
+        kind, _, at = str(row["work"]).rpartition(" ")
+        found.setdefault(kind, {}).setdefault(str(row["engine"]), {})[at] = str(row["right"])
+    return found
 
 
 def tabulate(rows: list[records.Record]) -> Iterator[str]:
     """Yield the table, a line for each task, phrasing and size of which both files read all passages."""
     yield "| | untouched, % (95 %) | sharpened, % (95 %) | answers | p: prompts, passages |"
     yield "|---|---|---|---|---|"
-    found: dict[str, dict[str, dict[str, str]]] = {}
-    for row in rows:
-        kind, _, at = str(row["work"]).rpartition(" ")
-        found.setdefault(kind, {}).setdefault(str(row["engine"]), {})[at] = str(row["right"])
-    for kind, by_engine in found.items():
+    for kind, by_engine in group(rows).items():
         before, after = (by_engine.get(engine, {}) for engine in ("untouched", "sharpened"))
         if before and before.keys() == after.keys():
-            yield tabulate_kind(kind, before, after)
+            name, _, size = kind.rpartition(" ")
+            task, _, phrasing = name.partition(" ")
+            yield tabulate_pair(f"{task} “{phrasing}”, {size}", before, after)
 
 
-def tabulate_kind(kind: str, before: dict[str, str], after: dict[str, str]) -> str:
+def tabulate_pair(name: str, before: dict[str, str], after: dict[str, str]) -> str:
     """Return one line: shares with intervals, answers gained and lost, McNemar's test and that over passages."""
     then, now = ([sign == "+" for at in before for sign in side[at]] for side in (before, after))
     passages = [i for i, at in enumerate(before) for _ in before[at]]
@@ -102,8 +105,7 @@ def tabulate_kind(kind: str, before: dict[str, str], after: dict[str, str]) -> s
         cells.append(f"{100 * sum(right) / len(right):.1f} ({100 * low:.0f}–{100 * high:.0f})")
     gains, losses = (sum(b and not a for a, b in zip(*pair, strict=True)) for pair in ((then, now), (now, then)))
     tests = f"{mcnemar_p(then, now):.1g}, {sign_flip_p(then, now, passages):.1g}"
-    task, phrasing, size = kind.split()
-    return f"| {task} “{phrasing}”, {size}, {len(then)} prompts | {' | '.join(cells)} | +{gains} −{losses} | {tests} |"
+    return f"| {name}, {len(then)} prompts | {' | '.join(cells)} | +{gains} −{losses} | {tests} |"
 
 
 def main() -> None:

@@ -22,15 +22,21 @@ class LlamaCpp:
         lora: A GGUF adapter to put on it. None: none.
         threads: Threads.
         context: Most tokens that it can read.
+        exact: Keep keys and values in float32 and attend step by step, where llama.cpp has float16 and one fused step.
     """
 
-    def __init__(self, path: Path, lora: Path | None = None, threads: int = 1, context: int = 4096) -> None:
+    def __init__(
+        self, path: Path, lora: Path | None = None, threads: int = 1, context: int = 4096, exact: bool = False
+    ) -> None:
         import xllamacpp
 
         given = xllamacpp.CommonParams()
         given.model.path = str(path)
         given.n_ctx, given.n_parallel, given.warmup, given.verbosity, given.fit_params = context, 1, False, -1, False
         given.cpuparams.n_threads = given.cpuparams_batch.n_threads = threads
+        if exact:
+            given.cache_type_k = given.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+            given.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
         if lora is not None:
             given.lora_adapters = [_adapter(xllamacpp, lora)]
         self.server = xllamacpp.Server(given)

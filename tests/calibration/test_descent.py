@@ -11,6 +11,7 @@ from strop.calibration.descent import descend
 from strop.calibration.objective import Answers, Drift
 from strop.calibration.settings import Settings
 from strop.errors import DamagedFileError
+from strop.records.tensors import write_tensors
 from strop.tasks.passages import Passage
 
 READER = tiny.reader()
@@ -103,7 +104,10 @@ def test_an_interrupted_calibration_goes_on_to_the_same_edge(tmp_path: Path):
     assert steps[0] == 5  # from the last whole step, which no validation followed
     assert again.digest == whole.digest
     state.write_bytes(state.read_bytes()[:-9])
-    with pytest.raises(DamagedFileError, match="unfinished calibration"):
+    with pytest.raises(DamagedFileError, match="a whole safetensors file"):
+        run(model, settings, batches, resume=state)
+    write_tensors(state, {"other": torch.ones(3)})
+    with pytest.raises(DamagedFileError, match="must be an unfinished calibration of these settings"):
         run(model, settings, batches, resume=state)
 
 

@@ -24,6 +24,8 @@ def run(folder: Path, *words: object, code: int = 0) -> str:
     given = ("export", folder / "tiny", "--edge", folder / "edge.safetensors", *words)
     result = CliRunner().invoke(strop, [str(word) for word in given])
     assert result.exit_code == code, result.output
+    if not code and "--json" not in words:
+        assert result.stderr.splitlines()[-1].startswith("Nothing" if "--dry-run" in words else "Written: ")
     return result.stdout if code == 0 else result.stderr
 
 
@@ -31,7 +33,7 @@ def test_it_says_what_will_hold_and_writes_it(folder: Path, tmp_path: Path) -> N
     out = tmp_path / "adapter"
     shown = run(folder, "--to", "lora", "--max-rank", 20, "--out", out, "--dry-run")
     assert shown.startswith(f"Export to lora: {out}\n  exact      2 query and 0 output projections, by rank 16")
-    assert "not held   model.layers.0.self_attn: query of heads" in shown
+    assert "not held   for the limit of rank, the query of 4 heads, which change least: L0 H" in shown
     assert not out.exists()
     assert run(folder, "--to", "lora", "--max-rank", 20, "--out", out) == shown
     assert (out / "adapter_model.safetensors").is_file()

@@ -21,6 +21,7 @@ def test_every_term_has_its_part():
         ("constant+log-n", "at most one temperature"),
         ("pairs+query", "at most one edit of the query"),
         ("pears", "pairs"),
+        ("norm", "got 'norm'. Use pairs: where heads share a query norm, it scales that norm's weight"),
         ("pairs+none+", "form"),
         ("", "form"),
     ],

@@ -30,9 +30,9 @@ def model(family: str, **changes: object) -> nn.Module:
     return made
 
 
-def edge(model: nn.Module, form: str = "constant", outputs: bool = True, same: bool = False) -> Edge:
-    """An edge of random numbers; `same` for one β a layer."""
-    return random_edge(model, "layer" if same else form, outputs)
+def edge(model: nn.Module, form: str = "constant", outputs: bool = True) -> Edge:
+    """An edge of random numbers."""
+    return random_edge(model, form, outputs)
 
 
 def folds(model: nn.Module, rank: int = 2, query: bool = True) -> dict[str, Fold]:

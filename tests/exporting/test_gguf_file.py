@@ -90,6 +90,8 @@ def test_a_part_of_a_split_file_is_refused_with_the_remedy(tmp_path: Path) -> No
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(RecordsError, match="must exist, got nothing there"):
         GGUFFile(tmp_path / "nowhere.gguf")
+    with pytest.raises(RecordsError, match=r"must be a file, got a folder\."):
+        GGUFFile(tmp_path)
 
 
 def test_a_name_that_stands_twice_is_told(plain: Path, tmp_path: Path) -> None:

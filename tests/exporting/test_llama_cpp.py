@@ -51,7 +51,8 @@ def test_a_sharpened_file_answers_as_the_patched_model_does(smollm2: Smollm2, tm
     model, file, passage, prose = smollm2
     edge, out = Edge.load(EDGE), tmp_path / "sharp.gguf"
     plan = strop.export(model, edge, to="gguf", out=out, gguf=file)
-    assert "attn_q.weight × 30: Q4_1 as before, rounded by 4.9e-04 at most" in plan.rounded
+    each = "weight × 30: Q4_1 as before, rounded by 4.9e-04 at most"
+    assert plan.rounded == (f"attn_q.{each}", f"attn_output.{each}")
     assert abs(out.stat().st_size - file.stat().st_size) < 5000
     with edge.put_on(model), torch.no_grad():
         patched = sum(answer.exact for answer in answer_questions(model, passage))

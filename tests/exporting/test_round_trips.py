@@ -40,10 +40,18 @@ def adapted(model: nn.Module, folder: Path, merge: bool) -> Any:
     return found.merge_and_unload() if merge else found
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_one_edge_is_the_same_everywhere(family: str, tmp_path: Path) -> None:
+CASES = [
+    (family, form)
+    for family in FAMILIES
+    for form in ("constant", "layer", "pairs", "query")
+    if form != "constant" or family not in ONE_BETA
+]
+
+
+@pytest.mark.parametrize(("family", "form"), CASES)
+def test_one_edge_is_the_same_everywhere(family: str, form: str, tmp_path: Path) -> None:
     model = jobs.model(family)
-    made = jobs.edge(model, same=family in ONE_BETA)
+    made = jobs.edge(model, form)
     plain = jobs.logits(model)
     with made.put_on(model):
         wanted = jobs.logits(model)
@@ -53,9 +61,9 @@ def test_one_edge_is_the_same_everywhere(family: str, tmp_path: Path) -> None:
     job = jobs.job(model, made, tmp_path)
     plan_folder(job).put(tmp_path / "plain")
     jobs.assert_same(jobs.logits(reopened(model, tmp_path / "plain")), wanted)
-    plan_peft(job).put(tmp_path / "peft")
-    plan_lora(job).put(tmp_path / "lora")
-    for kind in ("peft", "lora"):
+    kinds = {"lora": plan_lora} | ({"peft": plan_peft} if form != "query" else {})
+    for kind, plan in kinds.items():
+        plan(job).put(tmp_path / kind)
         for merge in (False, True):
             jobs.assert_same(jobs.logits(adapted(model, tmp_path / kind, merge)), wanted)
     assert torch.equal(jobs.logits(model), plain)
@@ -92,7 +100,7 @@ def test_what_is_saved_is_an_ordinary_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize("plan", [plan_peft, plan_lora])
 def test_norms_alone_make_an_adapter_too(plan: Any, tmp_path: Path) -> None:
     model = jobs.model("qwen3")
-    made = jobs.edge(model, outputs=False, same=True)
+    made = jobs.edge(model, "layer", outputs=False)
     with made.put_on(model):
         wanted = jobs.logits(model)
     plan(jobs.job(model, made, tmp_path)).put(tmp_path / "adapter")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+import re
+import resource
 from pathlib import Path
 
 import gguf
@@ -14,8 +14,7 @@ import torch
 
 import strop
 from exporting import gguf_files, jobs
-from strop.edges import Edge
-from strop.errors import BakeError, EdgeError, RecordsError
+from strop.errors import BakeError, EdgeError, RecordsError, UnsupportedError
 from strop.exporting.at_length import fix_length
 from strop.exporting.gguf_file import GGUFFile
 from strop.exporting.verb import PLANNERS, planned
@@ -67,19 +66,44 @@ def test_an_edge_of_another_model_is_refused(plain: Path, tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("form", ["log-n", "hold", "polynomial"])
-def test_a_beta_that_depends_on_the_input_is_refused_with_the_reason(form: str, plain: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("form", "way"),
+    [
+        ("log-n", "Fix it at one length .--at-length 8192"),
+        ("hold", "Fix it at one length .--at-length 8192"),
+        ("polynomial", "Use strop.sharpened"),
+    ],
+)
+def test_a_beta_that_depends_on_the_input_is_refused_with_the_reason(
+    form: str, way: str, plain: Path, tmp_path: Path
+) -> None:
     model = jobs.model("llama")
     made = jobs.edge(model, form)
-    with pytest.raises(BakeError, match=r"form .*\. llama.cpp has one temperature for all heads.*--at-length 8192"):
+    with pytest.raises(BakeError, match=rf"form {form}\. llama.cpp has one temperature for all heads.*\. {way}"):
         strop.export(model, made, to="gguf", out=tmp_path / "new", gguf=plain)
-    with pytest.raises(BakeError, match=r"Weights do not\. Fix it at one length"):
+    with pytest.raises(BakeError, match=rf"Weights do not\. {way}"):
         strop.export(model, made, to="transformers", out=tmp_path / "new")
     if form == "polynomial":
-        with pytest.raises(BakeError, match="which needs every row's entropy"):
-            strop.export(model, made, to="vllm", out=tmp_path / "new")
         with pytest.raises(BakeError, match="must come with an edge whose β depends on the length, got the form poly"):
             strop.export(model, made, to="gguf", out=tmp_path / "new", gguf=plain, at_length=64)
+
+
+@pytest.mark.parametrize(
+    ("form", "remedy"),
+    [
+        ("polynomial", "Use strop.sharpened"),
+        ("pairs+log-n", "Use strop.sharpened"),
+        ("pairs", "Use --to transformers, which folds it"),
+        ("query", "Use --to transformers, which folds it"),
+        ("none", "Use --to transformers, which folds it"),
+    ],
+)
+def test_a_folder_for_vllm_is_refused_where_its_plugin_would_refuse_it(form: str, remedy: str, tmp_path: Path) -> None:
+    model = jobs.model("llama")
+    rule = f"must be constant, layer, log-n or hold in vLLM, got {form}. {remedy}"
+    with pytest.raises(UnsupportedError, match=re.escape(rule)):
+        strop.export(model, jobs.edge(model, form), to="vllm", out=tmp_path / "new")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_length_is_fixed_and_said(tmp_path: Path) -> None:
@@ -128,20 +152,19 @@ def test_a_failed_export_leaves_nothing_and_the_model_as_it_was(
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
-def test_a_full_disk_is_told_in_one_line(tmp_path: Path) -> None:
-    tiny.save(tmp_path / "model")
-    Edge.save(tiny.edge(), tmp_path / "edge.safetensors")
-    code = (
-        "import resource, sys\n"
-        "from strop.cli import main\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
-        "sys.argv = 'strop export model --edge edge.safetensors --to transformers --out new'.split()\n"
-        "main()\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 1, done.stderr
-    assert "strop: new must be writable" in done.stderr.splitlines()[-1]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["edge.safetensors", "model"]
+@pytest.mark.parametrize("to", PLANNERS)
+def test_a_full_disk_is_told_and_leaves_nothing(to: str, plain: Path, tmp_path: Path) -> None:
+    model, limits = jobs.model("llama"), resource.getrlimit(resource.RLIMIT_FSIZE)
+    with planned(
+        model, jobs.edge(model), to=to, out=tmp_path / "new", **({"gguf": plain} if "gguf" in to else {})
+    ) as plan:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
+        try:
+            with pytest.raises(RecordsError, match=r"new must (fit on the disk|be writable), got: .*Free some space"):
+                plan.write()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_parts_of_a_package_are_joined_beside_the_output_and_removed(

@@ -141,7 +141,7 @@ def test_a_folder_that_cannot_be_made_is_told_plainly(tmp_path):
         records.RecordsError, match=r"file/r.jsonl must be readable and writable, got: .*Choose another"
     ):
         records.write(tmp_path / "file" / "r.jsonl", [])
-    with pytest.raises(records.RecordsError, match="must be readable and writable, got: Is a directory"):
+    with pytest.raises(records.RecordsError, match="must be a file, got a folder"):
         records.append(tmp_path, [])
     with pytest.raises(records.RecordsError, match="must exist"):
         records.read(tmp_path / "nothing.jsonl")

@@ -27,7 +27,7 @@ from strop.edges.parts import PARTS
 from strop.errors import DamagedFileError
 from strop.patching.identity import heads_of
 from strop.patching.placement import device_of
-from strop.records import atomic_path
+from strop.records.tensors import read_tensors, write_tensors
 
 
 class Numbers(nn.Module):
@@ -103,27 +103,21 @@ class Progress:
 
 def save_state(path: Path, progress: Progress, best: list[Tensor], numbers: Numbers, optimiser: NaturalDescent) -> None:
     """Write everything that going on needs."""
-    from safetensors.torch import save_file
-
     tensors = {f"best.{i}": value for i, value in enumerate(best)} | optimiser.tensors()
     tensors |= {f"value.{i}": parameter.detach().clone() for i, parameter in enumerate(numbers.parameters())}
-    with atomic_path(path) as temporary:
-        save_file(tensors, temporary, metadata={"progress": json.dumps(asdict(progress))})
+    write_tensors(path, tensors, {"progress": json.dumps(asdict(progress))})
 
 
 def load_state(path: Path, numbers: Numbers, optimiser: NaturalDescent) -> tuple[Progress, list[Tensor]]:
     """Put a saved state into the numbers and the optimiser; return the progress and the best numbers."""
-    from safetensors import SafetensorError, safe_open
-
     parameters = list(numbers.parameters())
+    tensors, metadata = read_tensors(path, "Delete it to begin anew")
     try:
-        with safe_open(path, framework="pt") as file:
-            progress = Progress(**json.loads(file.metadata()["progress"]))
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        progress = Progress(**json.loads(metadata["progress"]))
         best = [tensors[f"best.{i}"] for i in range(len(parameters))]
         numbers.restore([tensors[f"value.{i}"] for i in range(len(parameters))])
         optimiser.restore(tensors)
-    except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
+    except (ValueError, KeyError, TypeError, RuntimeError) as error:
         raise DamagedFileError(
             f"{path} must be an unfinished calibration of these settings, got: {error}. Delete it to begin anew."
         ) from error

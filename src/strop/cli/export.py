@@ -39,6 +39,8 @@ def command(model: str, edge: Path, dry_run: bool, as_json: bool, **given: Any) 
             output.say(str(plan))
         if not dry_run:
             plan.write()
+        if not as_json:
+            output.remark("Nothing was written (--dry-run)." if dry_run else f"Written: {plan.out}")
     if as_json:
         told = {"exact": plan.exact, "rounded": plan.rounded, "lost": plan.lost}
         output.show_json({"to": plan.to, "out": str(plan.out), "written": not dry_run, **told})

@@ -24,7 +24,8 @@ from strop.diagnosing.asking import Asked, Said, answer_rows, read_context
 from strop.diagnosing.trace import traced
 from strop.diagnosing.weighing import NUMBERS
 from strop.evaluation.paired import wilson_interval
-from strop.records import Record, atomic_path
+from strop.records import Record
+from strop.records.tensors import read_tensors, write_tensors
 
 
 class HeadPlace(NamedTuple):
@@ -85,20 +86,13 @@ class Answered:
 
     def save(self, path: Path) -> None:
         """Write it as safetensors."""
-        from safetensors.torch import save_file
-
-        tensors = {one.name: getattr(self, one.name).contiguous() for one in fields(self)[3:]}
-        with atomic_path(path) as temporary:
-            save_file(tensors, temporary, {"task": self.task, "size": str(self.size), "length": str(self.length)})
+        tensors = {one.name: getattr(self, one.name) for one in fields(self)[3:]}
+        write_tensors(path, tensors, {"task": self.task, "size": str(self.size), "length": str(self.length)})
 
     @classmethod
     def load(cls, path: Path) -> Answered:
         """Read what `save` wrote."""
-        from safetensors import safe_open
-
-        with safe_open(path, "pt") as file:
-            about = file.metadata()
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # no mapping
+        tensors, about = read_tensors(path, "Delete it and run again")
         return cls(about["task"], int(about["size"]), int(about["length"]), **tensors)
 
 

@@ -25,7 +25,7 @@ from strop.edges.output_scales import OutputScales
 from strop.edges.part import Part
 from strop.edges.parts import PARTS
 from strop.errors import DamagedFileError, EdgeFileError, StropError
-from strop.records import atomic_path
+from strop.records.tensors import read_tensors, write_tensors
 
 FORMAT = 1
 KEY = "strop.edge"
@@ -33,14 +33,11 @@ KEY = "strop.edge"
 
 def write_edge(edge: Edge, path: Path) -> None:
     """Write an edge, atomically."""
-    from safetensors.torch import save_file
-
     about = {key: getattr(edge, key) for key in ("form", "architecture", "fingerprint", "made", "figures")}
     heads = {"modules": list(edge.heads_of), "heads": list(edge.heads_of.values())}
     tensors = _tensors(edge)
     whole = json.loads(_text({"format": FORMAT, **about, **heads}))
-    with atomic_path(path) as temporary:
-        save_file(tensors, temporary, metadata={KEY: _text(whole | {"sha256": _digest(whole, tensors)})})
+    write_tensors(path, tensors, {KEY: _text(whole | {"sha256": _digest(whole, tensors)})})
 
 
 def read_edge(path: Path) -> Edge:
@@ -82,17 +79,8 @@ def _tensors(edge: Edge) -> dict[str, Tensor]:
 
 
 def _open(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    from safetensors import SafetensorError, safe_open
-
     require(path.is_file(), f"{path} must be an edge", "no such file", "Make one with strop calibrate", EdgeFileError)
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, TypeError, RuntimeError) as error:
-        raise DamagedFileError(
-            f"{path} must be a whole safetensors file, got: {error}. Copy it or calibrate again."
-        ) from error
+    tensors, metadata = read_tensors(path, "Copy it or calibrate again")
     return _about(path, metadata), tensors
 
 

@@ -11,6 +11,12 @@ TEMPERATURES = ("constant", "layer", "log-n", "polynomial", "hold")
 QUERY_EDITS = ("pairs", "query")
 NONE = "none"
 FORMS = (*TEMPERATURES, *QUERY_EDITS, NONE)
+ELSEWHERE = {
+    "head": "Use constant, one β for each head",
+    "lora": "Use query, a low-rank edit of the query projection",
+    "norm": "Use pairs: where heads share a query norm, it scales that norm's weight",
+}
+"""Names that others have for a form, and what to use."""
 
 
 def read_form(form: str) -> tuple[str, ...]:
@@ -24,6 +30,7 @@ def read_form(form: str) -> tuple[str, ...]:
         return ()
     terms = tuple(form.split("+"))
     for term in terms:
+        require(term not in ELSEWHERE, "form must be known", repr(term), ELSEWHERE.get(term, ""))
         require_known("form", term, FORMS)
     for kind, known in (("temperature", TEMPERATURES), ("edit of the query", QUERY_EDITS)):
         require(sum(term in known for term in terms) <= 1, f"form must join at most one {kind}", form)

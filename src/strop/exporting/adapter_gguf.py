@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 import gguf
@@ -32,7 +33,7 @@ def plan_gguf_lora(job: Job) -> Plan:
         with new_file(path) as temporary:
             _write(temporary, job.gguf.architecture, found, describe_edge(job.edge))
 
-    return Plan("gguf-lora", job.out, exact, (), tuple(tell_dropped(changes)), put)
+    return Plan("gguf-lora", job.out, exact, (), tuple(tell_dropped(job, changes)), put)
 
 
 def _rename(job: Job, changes: LowRanks) -> dict[str, LowRank]:
@@ -59,7 +60,7 @@ def _write(path: Path, architecture: str, found: Mapping[str, LowRank], keys: Ma
     for name, change in found.items():
         writer.add_tensor(f"{name}.lora_a", change.down.contiguous().numpy())
         writer.add_tensor(f"{name}.lora_b", change.up.contiguous().numpy())
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    with closing(writer):  # also where the disk is full
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()

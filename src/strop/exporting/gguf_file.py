@@ -29,9 +29,8 @@ class GGUFFile:
         try:
             self.head = read_head(path)
         except (struct.error, ValueError, KeyError, OverflowError, MemoryError) as error:
-            raise DamagedFileError(
-                f"{path} must be a whole GGUF file, got a damaged or truncated one ({error}). Download it again."
-            ) from error
+            rule = f"{path} must be a whole GGUF file"
+            raise DamagedFileError(f"{rule}, got a damaged or truncated one. Download it again.") from error
         self.tensors = self.head.tensors
         split = self.head.keys.get("split.count") or 0
         remedy = "Join its parts first: llama-gguf-split --merge"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -26,24 +24,28 @@ def plan_lora(job: Job) -> Plan:
     config = {"peft_type": "LORA", "r": rank, "lora_alpha": rank, "bias": bias, "target_modules": sorted(layers)}
     tensors = {key: value for name, one in layers.items() for key, value in _tensors(job, name, one, rank).items()}
     exact = [f"{len(changes.queries)} query and {len(changes.outputs)} output projections, by rank {rank}"]
-    lost = [*tell_dropped(changes), *_tell_vllm(rank, biased, bool(norms))]
+    lost = [*tell_dropped(job, changes), *_tell_vllm(rank, biased, bool(norms))]
     exact += [f"{len(norms)} weights of query norms, kept whole"] if norms else []
     return Plan(
         "lora", job.out, tuple(exact), (), tuple(lost), lambda path: write_adapter(job, path, config, tensors, norms)
     )
 
 
-def tell_dropped(changes: LowRanks) -> list[str]:
+def tell_dropped(job: Job, changes: LowRanks) -> list[str]:
     """Say which heads a limit of rank left out."""
-    lines = []
-    for module, found in groupby(changes.dropped, key=lambda one: one[:2]):
-        heads = ", ".join(str(head) for _, _, head in found)
-        lines.append(f"{module[0]}: {module[1]} of heads {heads}, which change least, for the limit of rank")
-    return lines
+    layers = {module: number for number, module in enumerate(job.places)}
+    heads: dict[str, list[str]] = {}
+    for module, part, head in changes.dropped:
+        heads.setdefault(part, []).append(f"L{layers[module]} H{head}")
+    return [
+        f"for the limit of rank, the {part} of {len(found)} heads, which change least: {', '.join(found)}"
+        for part, found in heads.items()
+    ]
 
 
 def _tell_vllm(rank: int, biased: bool, normed: bool) -> list[str]:
-    reasons = [f"ranks over {VLLM_RANK}"] * (rank > VLLM_RANK) + ["biases"] * biased + ["norms"] * normed
+    ranks = f"ranks over {VLLM_RANK} (--max-rank {VLLM_RANK} keeps to it)"
+    reasons = [ranks] * (rank > VLLM_RANK) + ["biases"] * biased + ["norms"] * normed
     return [f"in vLLM: it takes no adapter with {' or '.join(reasons)}; PEFT does"] if reasons else []
 
 

@@ -99,10 +99,12 @@ def planned(
     from strop.exporting.job import Job
     from strop.exporting.new_files import refuse_existing
     from strop.pretrained.load import Pretrained
+    from strop.pretrained.sources import check_name
 
-    refuse_existing(Path(out))
     if isinstance(model, str):
+        check_name(model)
         model = Pretrained(model, device=device)
+    refuse_existing(Path(out))
     wanted = _read_edge(edge, to, at_length)
     with _open_gguf(model, gguf, Path(out)) if "gguf" in to else nullcontext() as file:
         job = Job(_open(model, tokenizer, progress), wanted, Path(out), file, max_rank, dtype)
@@ -123,7 +125,9 @@ def _read_edge(edge: Edge | str | Path, to: str, at_length: int | None) -> Edge:
     reason = (
         "llama.cpp has one temperature for all heads, and in two families only" if "gguf" in to else "Weights do not"
     )
-    remedy = f"{reason}. Fix it at one length (--at-length 8192), or keep it (--to vllm)"
+    by_entropy = any(one.uses == "entropy" for one in found.temperatures.values())
+    way = "Use strop.sharpened" if by_entropy else "Fix it at one length (--at-length 8192), or keep it (--to vllm)"
+    remedy = f"{reason}. {way}"
     require(found.bakeable or to == "vllm", rule, f"the form {found.form}", remedy, BakeError)
     return found
 

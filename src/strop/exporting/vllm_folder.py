@@ -5,21 +5,29 @@ from __future__ import annotations
 from pathlib import Path
 
 from strop._checks import require
-from strop.edges.edge import FILE
-from strop.errors import BakeError
+from strop.edges.edge import FILE, Edge
+from strop.edges.forms import QUERY_EDITS
+from strop.errors import UnsupportedError
 from strop.exporting.job import Job
 from strop.exporting.new_files import new_folder
 from strop.exporting.plan import Plan
 from strop.exporting.transformers_folder import save_model
 
 
+def check_form(edge: Edge) -> None:
+    """Raise for a form that the plugin cannot put on: all that it has is the head and the number of keys."""
+    uses = {rule.uses for rule in edge.temperatures.values()}
+    known = uses in ({"constant"}, {"n_keys"}) and not {*edge.parts} & {*QUERY_EDITS}
+    remedy = "Use --to transformers, which folds it" if edge.bakeable else "Use strop.sharpened"
+    rule = "the edge's form must be constant, layer, log-n or hold in vLLM"
+    require(known, rule, edge.form, remedy, UnsupportedError)
+
+
 def plan_vllm(job: Job) -> Plan:
     """Return the plan of a folder for vLLM."""
     edge = job.edge
     edge.check(job.model)
-    by_entropy = any(rule.uses == "entropy" for rule in edge.temperatures.values())
-    rule = "the edge's β must depend on the head and the length alone in vLLM"
-    require(not by_entropy, rule, f"the form {edge.form}, which needs every row's entropy", error=BakeError)
+    check_form(edge)
 
     def put(path: Path) -> None:
         with new_folder(path) as folder:

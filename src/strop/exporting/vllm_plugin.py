@@ -16,10 +16,10 @@ from torch import Tensor
 
 from strop._checks import require
 from strop.edges.edge import Edge
-from strop.edges.forms import QUERY_EDITS
 from strop.edges.output_scales import OutputScales
 from strop.edges.temperatures import TemperaturePart
-from strop.errors import EdgeFileError, UnsupportedError
+from strop.errors import EdgeFileError
+from strop.exporting.vllm_folder import check_form
 from strop.sharpness import RowStats
 
 Attention = Callable[..., tuple[Tensor, Any]]
@@ -65,9 +65,8 @@ def _find(place: str) -> list[Layer]:
         edge = Edge.from_pretrained(place)
     except EdgeFileError:
         return []
+    check_form(edge)
     rules = edge.temperatures
-    known = {rule.uses for rule in rules.values()} in ({"constant"}, {"n_keys"}) and not {*edge.parts} & {*QUERY_EDITS}
-    require(known, "the edge's form must be constant, layer, log-n or hold in vLLM", edge.form, error=UnsupportedError)
     folds = {name: part.fold() for name, part in edge.parts.get(OutputScales.term, {}).items()}
     return [(n, rules[name], getattr(folds.get(name), "outputs", None)) for name, n in edge.heads_of.items()]
 

@@ -3,9 +3,10 @@
 files.py      atomic writes, JSONL and CSV
 addresses.py  the content address of a frozen config
 origin.py     versions, machine, commit and date
+tensors.py    tensors as safetensors, whole or refused; needs the package safetensors
 run.py        runs/<experiment>/<address>/: which runs are finished, and what they found
 
-Standard library only, and no torch: the command line's --help stands on this.
+The rest is standard library only, and nothing here loads torch: the command line's --help stands on this.
 """
 
 from strop.errors import DamagedFileError, RecordsError, StropError

@@ -29,6 +29,8 @@ def explain_failures(path: Path, unless_about_another: Path | None = None) -> It
 def _plain(path: Path, error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return f"{path} must fit on the disk, got: {error.strerror}. Free some space or choose another folder."
+    if error.errno == errno.EISDIR:
+        return f"{path} must be a file, got a folder. Check the path."
     if error.errno == errno.ENOENT:
         return f"{path} must exist, got nothing there. Check the path."
     reason = error.strerror or str(error)

@@ -10,6 +10,7 @@ never dropped; if they alone are too wide, long words continue on the next line.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -97,11 +98,24 @@ def lay_out(grid: Grid, width: int | None, style: Style = lambda _row, _column, 
 
 
 def wrap(text: str, width: int | None) -> str:
-    """Break lines at spaces so that they fit; words stay whole, paths and commands among them."""
+    """Break lines at spaces so that they fit; words stay whole, paths and commands among them.
+
+    What follows an indented line is indented as it is, and under its second column where it has one.
+
+    Examples:
+        >>> print(wrap("  exact    four layers", 20))
+          exact    four
+                   layers
+    """
     if width is None:
         return text
     whole = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False, replace_whitespace=False)
-    return "\n".join("\n".join(whole.wrap(line)) for line in text.split("\n"))
+    lines = []
+    for line in text.split("\n"):
+        start = re.match(r" +(\S+( \S+)*  +)?", line)
+        whole.subsequent_indent = " " * (start.end() if start else 0)
+        lines += whole.wrap(line) or [""]
+    return "\n".join(lines)
 
 
 def _lines(

@@ -14,9 +14,8 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from torch import nn
-
-from strop.records import DamagedFileError, Record, Run, atomic_path
+from strop.records import DamagedFileError, Record, Run
+from strop.records.tensors import write_tensors
 from strop.studies.arena.configs import ARENA_FOLDER, Training, Trial
 from strop.studies.arena.entries import Place, build_normaliser
 from strop.studies.arena.measurement import measure_size
@@ -101,7 +100,7 @@ def _train_model(training: Training, run: Run) -> list[Record]:
     train_on(model, task, training.budget, training.lr, stream("training", training.task, training.seed))
     seconds = time.process_time() - start
     path = run.folder / WEIGHTS_FILE
-    _save(model, path)
+    write_tensors(path, model.state_dict())
     learned = sum(p.numel() for name, p in model.named_parameters() if ".normaliser." in f".{name}")
     return [
         {
@@ -157,13 +156,6 @@ def load_trained(trial: Trial, root: str | Path) -> SetReader | Decoder:
     missing = model.load_state_dict(weights, strict=False)
     assert not missing.unexpected_keys, missing.unexpected_keys
     return model.eval()
-
-
-def _save(model: nn.Module, path: Path) -> None:
-    from safetensors.torch import save_file
-
-    with atomic_path(path) as temporary:
-        save_file({name: value.contiguous() for name, value in model.state_dict().items()}, temporary)
 
 
 def _checksum(path: Path) -> str:

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from strop.records import DamagedFileError, Record, Run, atomic_path, real
+from strop.records import DamagedFileError, Record, Run, real
+from strop.records.tensors import write_tensors
 from strop.studies.clrs.configs import CLRS_FOLDER, ClrsTraining, ClrsTrial
 from strop.studies.clrs.fitting import fit_answers
 from strop.studies.clrs.marking import mark_size
@@ -67,7 +68,7 @@ def _train(training: ClrsTraining, run: Run) -> list[Record]:
         fit_answers(learner.model, learner.learned.values(), algorithm, learner.coder, training.sizes,
                     training.budget, training.lr, generator)  # fmt: skip
         seconds = time.process_time() - start
-        _save(learner, run.folder / WEIGHTS_FILE)
+        write_tensors(run.folder / WEIGHTS_FILE, learner.learned)
         found = _validate(learner, training)
     learned = sum(value.numel() for value in learner.learned.values())
     return [{**found, "seconds": seconds, "learned": learned, "weights": _checksum(run.folder / WEIGHTS_FILE)}]
@@ -111,13 +112,6 @@ def _calibrate(learner: Learner, trial: ClrsTrial) -> Record:
     fit_answers(learner.model, learner.rules.values(), algorithm, learner.coder, trial.edge_sizes, budget,
                 EDGE_RATE, generator)  # fmt: skip
     return {"edge_numbers": sum(value.numel() for value in learner.rules.values())}
-
-
-def _save(learner: Learner, path: Path) -> None:
-    from safetensors.torch import save_file
-
-    with atomic_path(path) as temporary:
-        save_file({name: value.detach().contiguous() for name, value in learner.learned.items()}, temporary)
 
 
 def _read_weights(training: ClrsTraining, root: str) -> dict[str, Tensor]:

@@ -13,43 +13,28 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
-from strop.records import DamagedFileError, RecordsError, atomic_path, canonical
+from strop.records import DamagedFileError, RecordsError, canonical
+from strop.records.tensors import read_tensors, write_tensors
 from strop.studies.networks.fast_retriever import FlatParameters
 from strop.studies.retrieval.training.trainer import TrainConfig, Trainer
+
+AGAIN = "Delete the folder of its run and run again"
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], config: object, step: int) -> None:
     """Write tensors atomically."""
     held = {name: tensor.detach().contiguous().clone() for name, tensor in tensors.items()}
     metadata = {"config": canonical(config), "step": str(step), "sha256": digest(held)}
-    with atomic_path(path) as temporary:
-        try:
-            save_file(held, temporary, metadata=metadata)
-        except SafetensorError as error:  # safetensors wraps the system's error in its own
-            reason = f"{path} must be writable, got: {error}. Free some space or choose another folder."
-            raise RecordsError(reason) from error
+    write_tensors(path, held, metadata)
 
 
 def load_tensors(path: Path, config: object | None = None) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Return the tensors and the metadata; with `config`, insist that this config made them."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except FileNotFoundError as error:
-        raise RecordsError(f"{path} must exist, got nothing there. Check the path, or train first.") from error
-    except (SafetensorError, OSError) as error:
-        reason = f"{path} must be a whole safetensors file, got: {error}. Delete the folder of its run and run again."
-        raise DamagedFileError(reason) from error
+    tensors, metadata = read_tensors(path, AGAIN)
     if metadata.get("sha256") != digest(tensors):
-        reason = (
-            "must hold what was written, got tensors with another checksum. Delete the folder of its run and run again."
-        )
-        raise DamagedFileError(f"{path} {reason}")
+        raise DamagedFileError(f"{path} must hold what was written, got tensors with another checksum. {AGAIN}.")
     if config is not None and metadata.get("config") != canonical(config):
         raise RecordsError(f"{path} must belong to this config, got one made by another. Choose another folder.")
     return tensors, metadata
