@@ -236,7 +236,7 @@ def training_memory(threads: int) -> Iterator[dict[str, object]]:
 
 
 def peak_back(threads: int) -> float:
-    """Megabytes by which a causal forward and backward pass raise the peak, less output and gradients, theirs and its."""
+    """Megabytes by which a causal forward and backward pass raise the peak, less output and all gradients."""
     torch.set_num_threads(threads)
     q, k, v = (torch.randn(1, threads, 65536, 64, requires_grad=True) for _ in range(3))
     step(lambda *t: call(*t)[0], [t[:, :, :64].detach().requires_grad_() for t in (q, k, v)])

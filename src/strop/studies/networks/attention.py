@@ -1,7 +1,7 @@
 """Attention as the small models call it: the fastest implementation for their sizes, and the weights it used.
 
 That is `impl="auto"`, but for rules that only the definition's two forms can run: where gradients are wanted and rows
-are short, the whole matrix at once (`reference`) is faster than a block of rows at a time (docs/tasks.md has the times).
+are short, the whole matrix (`reference`) is faster than a block of rows at a time (docs/tasks.md has the times).
 
 The weights of one row are read off without forming an n × n matrix: out = Σ w_j v_j, so w_j = ∂out/∂v_j.
 """
