@@ -8,19 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from strop.records import write_text
-
-START, END = "<!-- measured: start (make bench-native) -->", "<!-- measured: end -->"
+from pages import put_table
 
 
 def write(results: dict[str, Any], page: Path) -> None:
     """Print the tables and replace those of the page."""
-    text = "\n".join(tables(results))
-    print(text)
-    if not page.exists() or START not in page.read_text():
-        return
-    before, rest = page.read_text().split(START)
-    write_text(page, f"{before}{START}\n{text}\n{END}{rest.split(END)[1]}")
+    put_table(page, "make bench-native", "\n".join(tables(results)))
 
 
 def tables(results: dict[str, Any]) -> Iterator[str]:

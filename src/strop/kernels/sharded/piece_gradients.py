@@ -2,7 +2,7 @@
 
 A row's output and statistics are merged from pieces, each with its share of the sums:
 
-    share = exp(L_piece − L),      out = Σ share·out_piece,      mean = Σ share·mean_piece      (for mean, L = logsumexp)
+    share = exp(L_piece − L),      out = Σ share·out_piece,      mean = Σ share·mean_piece     (of mean, L = logsumexp)
 
 so with the cotangents dO, dL of out and L, and a, b of logsumexp and mean, those of a piece are
 

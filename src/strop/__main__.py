@@ -1,0 +1,7 @@
+"""`python -m strop`: the command line, for torchrun above all."""
+
+from __future__ import annotations
+
+from strop.cli import main
+
+main()
