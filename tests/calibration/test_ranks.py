@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from calibration import sharing
 
+from calibration import sharing
 from strop.edges import Edge
 from strop.errors import RankError
 from strop.ranks import Ranks, count_started
