@@ -5,7 +5,8 @@
     python benchmarks/ranks.py --table            # write the kept results into docs/how-to/ranks.md again
 
 Every process has one core and one thread. Teams of one and two ranks, and one process without any, are asked in turn,
-so that what disturbs one disturbs all; a time is that of the fastest of ten steps by the clock.
+so that what disturbs one disturbs all; a time is that of the slower rank in the fastest
+of ten steps, by the clock and in seconds of its processor, which other programs disturb less.
 Results go to benchmarks/results/ranks.json.
 """
 
@@ -130,17 +131,18 @@ def count_needed(here: Any, causal: bool) -> dict[str, int]:
     return {"forward": once, "forward and backward": 3 * once}
 
 
-def take_time(ranks: int, rule: str, causal: bool, backward: bool) -> float:
-    """Seconds of one step on the long sequence."""
+def take_time(ranks: int, rule: str, causal: bool, backward: bool) -> tuple[float, float]:
+    """Seconds of one step on the long sequence, by the clock and of this processor."""
     with shares(ranks, LONG) as here:
         tensors = [here.take(tensor) for tensor in draw(LONG)] if here else draw(LONG)
         if here:
             dist.barrier()
-        began = time.perf_counter()
+        began, busy = time.perf_counter(), time.process_time()
         attend(tensors, rule, causal, backward)
+        busy = time.process_time() - busy
         if here:
             dist.barrier()
-        return time.perf_counter() - began
+        return time.perf_counter() - began, busy
 
 
 def compare_all(folder: str) -> list[dict[str, Any]]:
@@ -166,13 +168,14 @@ def time_all(folder: str) -> list[dict[str, Any]]:
     teams, rows = {"two": Team(2, folder), "one": Team(1, folder), "none": Team(0, folder)}, []
     for rule, causal in CASES[1:]:
         for backward in (False, True):
-            times: dict[str, list[float]] = {name: [] for name in teams}
+            found: dict[str, list[list[tuple[float, float]]]] = {name: [] for name in teams}
             for _ in range(ROUNDS):
                 for name, team in teams.items():
-                    times[name].append(max(team.ask("take_time", rule, causal, backward)))
-            fastest = {name: min(taken) for name, taken in times.items()}
+                    found[name].append(team.ask("take_time", rule, causal, backward))
             way = "forward and backward" if backward else "forward"
-            rows.append({"rule": rule, "causal": causal, "way": way, **fastest})
+            rows.append({"rule": rule, "causal": causal, "way": way})
+            for i, clock in enumerate(("clock", "processor")):  # of the slower rank, in the fastest step
+                rows[-1][clock] = {name: min(max(o[i] for o in one) for one in found[name]) for name in teams}
             print(*rows[-1].items(), flush=True)
     return rows
 
@@ -183,14 +186,16 @@ def tabulate(results: dict[str, Any]) -> str:
     lines = [
         f"{one['cores']} cores of an {one['cpu']} (processor family {one['family']}), AVX-512, torch {one['torch']},",
         f"gloo, {one['date']}. Heads of width {WIDTH}, float32, zigzag shards.\n",
-        f"| n = {LONG:,} | | one process, s | one rank, s | two ranks, s | two ÷ one rank | two ranks ÷ one process |",
+        f"| seconds at n = {LONG:,} | | one process | one rank | two ranks | two ÷ one rank | two ÷ one process |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in results.get("time", []):
-        lines.append(
-            f"| {_name(row)} | {row['way']} | {row['none']:.2f} | {row['one']:.2f} | {row['two']:.2f} "
-            f"| {row['two'] / row['one']:.2f} | {row['two'] / row['none']:.2f} |"
-        )
+        for clock in ("clock", "processor"):
+            none, one_rank, two = (row[clock][name] for name in ("none", "one", "two"))
+            lines.append(
+                f"| {_name(row)}, {row['way']} | {clock} | {none:.2f} | {one_rank:.2f} | {two:.2f} "
+                f"| {two / one_rank:.2f} | {two / none:.2f} |"
+            )
     lines += [
         f"\n| ranks | n = {SHORT:,} | | MB sent a rank | least possible, MB | output | statistics | gradients |",
         "|---|---|---|---|---|---|---|---|",

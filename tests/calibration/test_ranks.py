@@ -35,7 +35,11 @@ def start(folder, *more, ranks=2):
 
 
 def wait(processes):
-    told = [process.communicate(timeout=120)[1] for process in processes]
+    try:
+        told = [process.communicate(timeout=240)[1] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
     return [process.returncode for process in processes], told
 
 
