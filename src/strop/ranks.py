@@ -22,6 +22,7 @@ from strop.errors import RankError
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch.distributed import ProcessGroup
 
 Found = TypeVar("Found")
 
@@ -35,6 +36,7 @@ class Ranks:
 
     rank: int = 0
     size: int = 1
+    group: ProcessGroup | None = None
 
     @property
     def leads(self) -> bool:
@@ -77,10 +79,10 @@ class Ranks:
         mine = torch.tensor(list(json.dumps(value).encode()), dtype=torch.uint8)
         sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
         with explain_deaths():
-            dist.all_gather(sizes, torch.tensor([len(mine)]))
+            dist.all_gather(sizes, torch.tensor([len(mine)]), self.group)
             longest = max(map(int, sizes))
             found = [torch.zeros(longest, dtype=torch.uint8) for _ in range(self.size)]
-            dist.all_gather(found, torch.cat([mine, mine.new_zeros(longest - len(mine))]))
+            dist.all_gather(found, torch.cat([mine, mine.new_zeros(longest - len(mine))]), self.group)
         return [json.loads(bytes(one[: int(n)].tolist())) for one, n in zip(found, sizes, strict=True)]
 
     def add(self, tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -92,7 +94,7 @@ class Ranks:
 
         flat = torch.cat([tensor.detach().double().flatten().cpu() for tensor in tensors])
         with explain_deaths():
-            dist.all_reduce(flat)
+            dist.all_reduce(flat, group=self.group)
         parts = flat.split([tensor.numel() for tensor in tensors])
         return [part.reshape(like.shape).to(like) for part, like in zip(parts, tensors, strict=True)]
 
@@ -131,10 +133,11 @@ def join_ranks(timeout: timedelta = TIMEOUT) -> Iterator[Ranks]:
     import torch.distributed as dist
 
     began = not dist.is_initialized()
-    if began:
-        with explain_deaths():
+    with explain_deaths():
+        if began:
             dist.init_process_group("gloo", timeout=timeout)
-    _HERE.append(Ranks(dist.get_rank(), dist.get_world_size()))
+        group = dist.new_group(backend="gloo", timeout=timeout)  # the default one may be of cards
+    _HERE.append(Ranks(dist.get_rank(), dist.get_world_size(), group))
     try:
         yield _HERE[-1]
     finally:
