@@ -8,8 +8,8 @@ READY := .venv/.ready
 MODELS := .venv/.models
 NATIVE := src/strop/kernels/native
 
-.PHONY: demo test check bench bench-export bench-gpu bench-native bench-probe compile-gpu families nightly sanitize \
-  notebook figure docs format clean
+.PHONY: demo test check bench bench-export bench-gpu bench-native bench-probe bench-ranks compile-gpu families nightly \
+  sanitize notebook figure docs format clean
 
 demo: $(READY) $(MODELS)
 	$(BIN)/strop demo
@@ -30,6 +30,9 @@ bench: $(READY)
 bench-native: $(READY) # writes benchmarks/results/native.json and the table in docs/native.md
 	$(BIN)/python benchmarks/native.py
 
+bench-ranks: $(READY) # attention over processes: writes benchmarks/results/ranks.json and the table in docs/how-to/ranks.md
+	$(BIN)/python benchmarks/ranks.py
+
 bench-gpu: $(READY) # for a machine with a card: checks, times, and prints one table
 	$(BIN)/python benchmarks/gpu.py
 
@@ -47,7 +50,7 @@ families: $(READY) # every transformers family, tiny, under strop: docs/families
 	PYTHONPATH=tools $(BIN)/python -m sweep
 
 nightly: $(READY) compile-gpu # 10,000 random cases a property of the native kernel, 2,000 of the Triton kernels
-	STROP_HYPOTHESIS=nightly $(BIN)/pytest tests/kernels/test_native.py
+	STROP_HYPOTHESIS=nightly $(BIN)/pytest tests/kernels/test_native.py tests/kernels/test_native_backward.py
 	STROP_HYPOTHESIS=nightly TRITON_INTERPRET=1 $(BIN)/pytest -n 2 tests/kernels/interpreted
 	$(BIN)/python tools/mutate_triton.py
 
@@ -58,7 +61,8 @@ sanitize: $(READY) # the kernel's tests under the address and undefined-behaviou
 	  -shared -fvisibility=hidden -fno-math-errno -fno-trapping-math -ffp-contract=fast -pthread \
 	  $(NATIVE)/native.cpp -o build/sanitize/strop/kernels/native/_native.so
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-	  ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/sanitize $(BIN)/pytest -s -n 0 tests/kernels/test_native.py
+	  ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/sanitize $(BIN)/pytest -s -n 0 tests/kernels/test_native.py \
+	  tests/kernels/test_native_backward.py
 
 docs: $(READY) # the site, into build/site; a dead link, an unknown name or anything from the network fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -71,7 +71,7 @@ def speed() -> list[dict[str, object]]:
 
 
 def training() -> list[dict[str, object]]:
-    """Forward and backward together, by fused_calls and by native, against torch's plain attention."""
+    """Forward and backward together, by those that "auto" may choose among, against torch's plain attention."""
     import torch
     import torch.nn.functional as F
 
@@ -80,14 +80,14 @@ def training() -> list[dict[str, object]]:
     torch.set_num_threads(1)
     rows = []
     print("one thread, causal, forward and backward; time over torch's plain attention")
-    for batch, heads, n, width in ((64, 4, 64, 32), (1, 8, 1024, 64), (1, 2, 4096, 64)):
+    for batch, heads, n, width in ((1, 2, 8, 16), (64, 2, 16, 16), (64, 4, 64, 32), (1, 8, 1024, 64), (1, 2, 4096, 64)):
         leaves = [torch.randn(batch, heads, n, width).requires_grad_() for _ in range(3)]
         calls = {"plain": partial(F.scaled_dot_product_attention, *leaves, is_causal=True)}
-        for rule in ("softmax", "adaptive"):
-            for impl in ("fused_calls", "native"):
+        for rule, impls in (("softmax", ("scaled_query", "native")), ("adaptive", ("fused_calls", "native"))):
+            for impl in impls:
                 sharpened = partial(strop.attention, *leaves, is_causal=True, normaliser=rule, impl=impl)
                 calls[f"{rule} by {impl}"] = sharpened
-        times = medians({name: lambda call=call: call().sum().backward() for name, call in calls.items()}, repeats=5)
+        times = medians({name: lambda call=call: call().sum().backward() for name, call in calls.items()}, repeats=9)
         ratios = {name: round(t / times["plain"], 2) for name, t in times.items()}
         rows.append({"n": n, "plain_ms": round(1e3 * times["plain"], 2), **ratios})
         print(f"n = {n}: " + ", ".join(f"{a} {b:.2f}×" for a, b in ratios.items()))

@@ -22,6 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import date
 from functools import partial
 from pathlib import Path
 
@@ -228,24 +229,21 @@ def training_entmax(threads: int) -> Iterator[dict[str, object]]:
 
 
 def training_memory(threads: int) -> Iterator[dict[str, object]]:
-    """Working memory of forward and backward pass with 65,536 keys, beside inputs, output and gradients."""
+    """Working memory of forward and backward pass at n = 65,536, beside inputs, output and gradients."""
     program = [sys.executable, __file__, "--peak-back", str(threads)]
     found = subprocess.run(program, capture_output=True, text=True, check=True).stdout
     yield {"n": 65536, "d": 64, "megabytes_a_thread": float(found) / threads}
 
 
 def peak_back(threads: int) -> float:
-    """Megabytes by which forward and backward pass raise the peak, less the output and the three gradients.
-
-    1024 rows are run against all keys: memory is what the keys ask for, and a whole call takes minutes.
-    """
+    """Megabytes by which a causal forward and backward pass raise the peak, less output and all gradients."""
     torch.set_num_threads(threads)
-    q, k, v = (torch.randn(1, threads, n, 64, requires_grad=True) for n in (1024, 65536, 65536))
+    q, k, v = (torch.randn(1, threads, 65536, 64, requires_grad=True) for _ in range(3))
     step(lambda *t: call(*t)[0], [t[:, :, :64].detach().requires_grad_() for t in (q, k, v)])
     Path("/proc/self/clear_refs").write_text("5")
     before = _kilobytes("VmRSS")
-    grads = step(lambda *t: call(*t)[0], [q, k, v])
-    return (_kilobytes("VmHWM") - before) / 1024 - (q.numel() + sum(g.numel() for g in grads)) * 4 / 2**20
+    grads = step(lambda *t: call(*t, causal=True)[0], [q, k, v])
+    return (_kilobytes("VmHWM") - before) / 1024 - (2 * q.numel() + sum(g.numel() for g in grads)) * 4 / 2**20
 
 
 def memory(threads: int) -> Iterator[dict[str, object]]:
@@ -272,13 +270,11 @@ def _kilobytes(field: str) -> int:
 
 def machine() -> dict[str, object]:
     """What the numbers were taken on."""
-    cpu = next(
-        (x.split(":")[1].strip() for x in _lines("/proc/cpuinfo") if x.startswith("model name")), platform.machine()
-    )
-    load = os.getloadavg()[1]  # of five minutes: under load the clock says little
-    level = native.status().level
+    told = dict(line.split(":", 1) for line in _lines("/proc/cpuinfo") if ":" in line)
+    cpu = {name.strip(): value.strip() for name, value in told.items()}
     return {
-        "cpu": cpu, "cores": os.cpu_count(), "instruction_set": level, "torch": torch.__version__, "load_average": load
+        "cpu": cpu.get("model name", platform.machine()), "family": cpu.get("cpu family"), "cores": os.cpu_count(),
+        "instruction_set": native.status().level, "torch": torch.__version__, "date": str(date.today()),
     }  # fmt: skip
 
 
@@ -316,7 +312,7 @@ def main() -> None:
                 print(part, f"threads={threads}", *(_shown(*item) for item in row.items()), flush=True)
                 rows.append(row)
             results.setdefault(part, {})[str(threads)] = rows
-            results["machine"] = machine()
+            results.setdefault("machines", {})[part] = machine()
             write_text(RESULTS, json.dumps(results, indent=1) + "\n")
     from native_table import write
 

@@ -8,26 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from strop.records import write_text
-
-START, END = "<!-- measured: start (make bench-native) -->", "<!-- measured: end -->"
+from pages import put_table
 
 
 def write(results: dict[str, Any], page: Path) -> None:
     """Print the tables and replace those of the page."""
-    text = "\n".join(tables(results))
-    print(text)
-    if not page.exists() or START not in page.read_text():
-        return
-    before, rest = page.read_text().split(START)
-    write_text(page, f"{before}{START}\n{text}\n{END}{rest.split(END)[1]}")
+    put_table(page, "make bench-native", "\n".join(tables(results)))
 
 
 def tables(results: dict[str, Any]) -> Iterator[str]:
     """Yield all lines."""
-    machine = results["machine"]
-    level = machine["instruction_set"].upper().replace("AVX512", "AVX-512")
-    yield f"{machine['cores']} cores of an {machine['cpu']}, {level}, torch {machine['torch']}.\n"
+    yield f"{_machine(results, 'prefill')}\n"
     yield "| case | aim | one thread | two threads | met |\n|---|---|---|---|---|"
     for name, aim, cell in _summary(results):
         one, two = (cell(threads) if _has(results, threads) else "–" for threads in ("1", "2"))
@@ -52,6 +43,7 @@ def _training(results: dict[str, Any]) -> Iterator[str]:
     found = results.get("training", {})
     if not found:
         return
+    yield f"\nForward and backward: {_machine(results, 'training')}"
     yield "\n| forward and backward | aim | one thread | two threads |\n|---|---|---|---|"
     for name, aim, key in (
         ("adaptive ÷ torch plain, geometric mean (range)", "≤ 1.3, none above 1.6", "adaptive_ratio"),
@@ -62,7 +54,7 @@ def _training(results: dict[str, Any]) -> Iterator[str]:
         ("training_entmax", "1.5-entmax, times faster than PyPI entmax, n = 4096", "≥ 5", "times_faster"),
         (
             "training_memory",
-            "working memory with 65,536 keys, MB a thread",
+            "working memory at n = 65,536, MB a thread",
             "≤ 128",
             "megabytes_a_thread",
         ),
@@ -77,6 +69,14 @@ def _training(results: dict[str, Any]) -> Iterator[str]:
             f"| {row['torch_ms']:.1f} | {row['torch_gflops']:.0f} | {row['adaptive_gflops']:.0f} "
             f"| {row['adaptive_ratio']:.2f} | {row['plain_ratio']:.2f} |"
         )
+
+
+def _machine(results: dict[str, Any], part: str) -> str:
+    """Say on what, and when, a part was measured."""
+    one = results["machines"][part]
+    level = one["instruction_set"].upper().replace("AVX512", "AVX-512")
+    family = f" (processor family {one['family']})" if one.get("family") else ""
+    return f"{one['cores']} cores of an {one['cpu']}{family}, {level}, torch {one['torch']}, {one['date']}."
 
 
 def _spread(rows: list[dict[str, Any]], key: str) -> str:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import re
 import runpy
+import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -111,7 +113,10 @@ def test_the_table_of_normalisers_is_the_registry() -> None:
     assert sorted(re.findall(r"^\| `(\w+)` \|", table, re.M)) == sorted(NAMES)
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+ALONE = sorted({*(ROOT / "examples").glob("*.py")} - {ROOT / "examples" / "ranks.py"})
+
+
+@pytest.mark.parametrize("path", ALONE, ids=lambda path: path.name)
 def test_examples_run(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
@@ -119,3 +124,15 @@ def test_examples_run(
     monkeypatch.setattr(sys, "argv", [str(path)])
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out.strip()
+
+
+def test_the_example_of_ranks_runs_by_torchrun() -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    environment = os.environ | {"PYTHONPATH": ":".join(p for p in sys.path if p), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*command, str(ROOT / "examples" / "ranks.py")], capture_output=True, text=True, timeout=240, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    errors = re.findall(r"(attention|model): 2 processes and one differ by (\S+)", done.stdout)
+    assert [what for what, _ in errors] == ["attention", "model"]
+    assert max(float(error) for _, error in errors) < 1e-5

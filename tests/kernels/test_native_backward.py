@@ -202,6 +202,15 @@ def test_what_nobody_sees_changes_nothing(kind, strange, level, draw):
 
 
 @pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("n_q", [3, 70])  # few rows are decoded in the forward pass
+@pytest.mark.parametrize("kind", ["softmax", "adaptive with sink", "entmax15"])
+def test_a_row_that_sees_nothing_gives_nothing(kind, n_q, level, draw):
+    tensors = [t.double() for t in plain_inputs(draw, n_q, n_q)]
+    flow = torch.randn(2, 4, n_q, 16, generator=draw, dtype=torch.float64)
+    compare(tensors, torch.float32, Mask(diagonal=-1), level, RULES[kind], [flow, None, None, None, None])
+
+
+@pytest.mark.parametrize("level", LEVELS)
 def test_a_strange_key_stays_with_the_rows_that_see_it(level, draw):
     q, k, v = plain_inputs(draw, 70, 150)
     keep = torch.ones(70, 150, dtype=torch.bool)

@@ -31,6 +31,7 @@ from strop.calibration.optimiser import NaturalDescent
 from strop.calibration.settings import Settings
 from strop.edges.edge import Edge
 from strop.edges.forms import QUERY_EDITS, read_form
+from strop.ranks import ranks_here
 
 Tick = Callable[[Progress], None]
 
@@ -45,6 +46,9 @@ PACE = 0.1
 
 AIM = 0.7
 """Share of the budget that λ aims at: other prose, and the worst length, drift more than the windows descended on."""
+
+PROSE, TASK, GUARD = range(3)
+"""The passes of a step, which ranks share; the longest first."""
 
 BACK = 0.98
 """How much closer than the estimate to go back, since the square is an estimate."""
@@ -81,8 +85,15 @@ def descend(
         passes += [lengths.count(min(lengths, default=0)) if scored else 0, len(validation)]
     seen = _count(begun, sum(passes))
     with HalfProducts(model).on() if settings.half else nullcontext():
-        learned = Goals(batches, Drift(model, prose, seen), Guard(model, guard, seen))
-        validated = Goals(validation, Drift(model, validation_prose, seen), Guard(model, validation_guard, seen))
+        ours = ranks_here()
+        learned = Goals(
+            batches, Drift(model, prose, seen, lambda _: ours.does(PROSE)),
+            Guard(model, guard, seen, lambda _: ours.does(GUARD)),
+        )  # fmt: skip
+        validated = Goals(
+            validation, Drift(model, validation_prose, seen, ours.takes),
+            Guard(model, validation_guard, seen, ours.takes),
+        )  # fmt: skip
         return _Descent(model, learned, validated, settings).run(tick, resume, seen)
 
 
@@ -122,6 +133,7 @@ class Candidate(NamedTuple):
 class _Descent:
     def __init__(self, model: nn.Module, learned: Goals, validated: Goals, settings: Settings) -> None:
         self.model, self.learned, self.validated, self.settings = model, learned, validated, settings
+        self.ranks = ranks_here()
         self.numbers = Numbers(model, settings.form, settings.outputs, settings.rank)
         self.optimiser = choose_optimiser(settings.form)(list(self.numbers.parameters()))
         self.progress = Progress()
@@ -151,7 +163,7 @@ class _Descent:
         return replace(self.numbers.edge(self.model), made=made)
 
     def _save(self, path: Path | None) -> None:
-        if path is not None:
+        if path is not None and self.ranks.leads:
             save_state(path, self.progress, self.best, self.numbers, self.optimiser)
 
     def _begin(self, seen: Seen) -> None:
@@ -159,7 +171,8 @@ class _Descent:
         draw, numbers = torch.Generator().manual_seed(0), self.optimiser.parameters
         squares, windows = [torch.zeros_like(number) for number in numbers], 0
         with self.numbers.on(self.model, again=self.settings.recompute):
-            for score, places in self.learned.drift.scores(self.model, draw) if self.optimiser.scored else ():
+            scored = self.optimiser.scored and self.ranks.does(PROSE)
+            for score, places in self.learned.drift.scores(self.model, draw) if scored else ():
                 self.optimiser.zero()
                 torch.autograd.backward(score)
                 squares = [
@@ -167,7 +180,8 @@ class _Descent:
                 ]
                 windows += 1
                 seen()
-        self.optimiser.measure([square / max(1, windows) for square in squares], self._radius)
+        *squares, count = self.ranks.add([*squares, torch.tensor(windows)])
+        self.optimiser.measure([square / max(1, int(count)) for square in squares], self._radius)
         self._validate(seen)
 
     def _step(self) -> None:
@@ -175,16 +189,19 @@ class _Descent:
         radius = self._radius
         rate = radius * settings.rate * (1.0 - 0.8 * step / settings.steps)
         self.optimiser.zero()
+        ranks, task, drift = self.ranks, torch.zeros(()), torch.zeros(())
         with self.numbers.on(self.model, again=self.settings.recompute):
-            task = self.learned.batches[step % len(self.learned.batches)].loss(self.model)
-            torch.autograd.backward(task)  # before the drift, so that one graph is in memory at a time
-            weight = self.progress.weight or self.optimiser.first_weight(radius)
-            drift = self.learned.drift.of(self.model, step)
-            torch.autograd.backward(weight * drift)
-            harm = self.learned.guard.of(self.model, step)
+            if ranks.does(TASK):
+                task = self.learned.batches[step % len(self.learned.batches)].loss(self.model)
+                torch.autograd.backward(task)  # before the drift, so that one graph is in memory at a time
+            weight = self.progress.weight or ranks.tell(self.optimiser.first_weight(radius), ranks.owner(TASK))
+            if ranks.does(PROSE):
+                drift = self.learned.drift.of(self.model, step)
+                torch.autograd.backward(weight * drift)
+            harm = self.learned.guard.of(self.model, step) if ranks.does(GUARD) else torch.zeros(())
             if harm > 0:
                 torch.autograd.backward(HARM * harm)
-        task, drift = task.detach(), drift.detach()
+        task, drift = self._join(task.detach(), drift.detach())
         self.optimiser.step(rate)
         self.optimiser.shrink(rate * settings.sparsity)
         pull = (max(float(drift), 0.0) / (AIM * settings.budget)) ** 0.2
@@ -193,6 +210,15 @@ class _Descent:
             weight=weight * min(max(pull, 1.0 - PACE), 1.0 + PACE),
             seconds=self.progress.seconds + time.monotonic() - began,
         )  # fmt: skip
+
+    def _join(self, *losses: Tensor) -> list[Tensor]:
+        """Sum gradients and losses over ranks; each has those of its own passes."""
+        parameters = self.optimiser.parameters
+        own = [torch.zeros_like(one) if one.grad is None else one.grad for one in parameters]
+        found = self.ranks.add([*own, *losses])
+        for parameter, gradient in zip(parameters, found, strict=False):
+            parameter.grad = gradient
+        return found[len(parameters) :]
 
     def _validate(self, seen: Seen = lambda: None) -> None:
         """Measure where we are and, if that is beyond what is allowed, the way back to where it should be within."""
@@ -213,11 +239,13 @@ class _Descent:
     @torch.no_grad()
     def _measure(self, seen: Seen = lambda: None) -> Candidate:
         batches, drift, guard = self.validated
-        losses = []
+
+        def lose(i: int) -> float:
+            seen()
+            return float(batches[i].loss(self.model))
+
         with self.numbers.on(self.model):
-            for batch in batches:
-                losses.append(float(batch.loss(self.model)))
-                seen()
+            losses = self.ranks.collect(len(batches), lose)
             moved = self.progress.step > 0
             still = (drift.worst(self.model), guard.worst(self.model)) if moved else (0.0, 0.0)
         return Candidate(sum(losses) / len(losses), *still, self.numbers.state())

@@ -23,6 +23,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import softplus
 
 from strop._checks import require
+from strop.ranks import ranks_here
 from strop.tasks.answers import Encoded, answer_loss, measure_leads
 
 STRIDE = 5
@@ -30,6 +31,9 @@ STRIDE = 5
 
 Seen = Callable[[], None]
 """Told of every pass over the untouched model, for a progress bar."""
+
+Mine = Callable[[int], bool]
+"""Whether a window or a group is one that this rank will look at."""
 
 
 class Batch(Protocol):
@@ -66,12 +70,15 @@ class Drift:
     """How far a model has moved on some windows of prose, each [1, n], from what it was when this was made."""
 
     @torch.no_grad()
-    def __init__(self, model: nn.Module, windows: Sequence[Tensor], seen: Seen = lambda: None) -> None:
+    def __init__(
+        self, model: nn.Module, windows: Sequence[Tensor], seen: Seen = lambda: None, mine: Mine = lambda _: True
+    ) -> None:
         require(len(windows) > 0, "windows must hold at least one window of prose", "none")
         self.windows = list(windows)
-        self.reference: list[Tensor] = []
-        for ids in windows:
-            self.reference.append(_log_probabilities(model, ids))
+        self.reference: dict[int, Tensor] = {}
+        for i, ids in enumerate(windows):
+            if mine(i):
+                self.reference[i] = _log_probabilities(model, ids)
             seen()
 
     def of(self, model: nn.Module, index: int) -> Tensor:
@@ -83,7 +90,8 @@ class Drift:
     def scores(self, model: nn.Module, draw: Generator) -> Iterator[tuple[Tensor, int]]:
         """Yield Σ log p(y) and its number of places for the shortest windows, y drawn from the untouched model."""
         shortest = min(ids.shape[1] for ids in self.windows)
-        for ids, before in zip(self.windows, self.reference, strict=True):
+        for i, before in self.reference.items():
+            ids = self.windows[i]
             if ids.shape[1] > shortest:
                 continue
             drawn = torch.multinomial(before[0].exp().cpu(), 1, generator=draw).to(before.device)
@@ -93,8 +101,9 @@ class Drift:
     def worst(self, model: nn.Module) -> float:
         """The mean over windows of one length, at the length where it is largest."""
         found: dict[int, list[float]] = {}
-        for i, ids in enumerate(self.windows):
-            found.setdefault(ids.shape[1], []).append(float(self.of(model, i)))
+        drifts = ranks_here().collect(len(self.windows), lambda i: float(self.of(model, i)))
+        for ids, one in zip(self.windows, drifts, strict=True):
+            found.setdefault(ids.shape[1], []).append(one)
         return max(sum(drifts) / len(drifts) for drifts in found.values())
 
 
@@ -112,10 +121,12 @@ class Guard:
     """Groups of batches, with the losses of the model as it was when this was made."""
 
     @torch.no_grad()
-    def __init__(self, model: nn.Module, groups: Sequence[Group], seen: Seen = lambda: None) -> None:
+    def __init__(
+        self, model: nn.Module, groups: Sequence[Group], seen: Seen = lambda: None, mine: Mine = lambda _: True
+    ) -> None:
         self.groups: list[list[tuple[Batch, float]]] = []
-        for group in groups:
-            self.groups.append([(batch, float(batch.loss(model))) for batch in group])
+        for i, group in enumerate(groups):
+            self.groups.append([(batch, float(batch.loss(model))) for batch in group if mine(i)])
             seen()
 
     def of(self, model: nn.Module, index: int) -> Tensor:
@@ -128,4 +139,4 @@ class Guard:
     @torch.no_grad()
     def worst(self, model: nn.Module) -> float:
         """The harm to the group that suffers most."""
-        return max((float(self.of(model, i)) for i in range(len(self.groups))), default=0.0)
+        return max(ranks_here().collect(len(self.groups), lambda i: float(self.of(model, i))), default=0.0)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from strop._progress import show_progress
 from strop.calibration.settings import GUARD, Recipe, Settings
-from strop.records import Run
+from strop.ranks import ranks_here
+from strop.records import Run, short_id
 
 if TYPE_CHECKING:
     from torch import nn
@@ -129,6 +130,8 @@ def calibrate(
     )  # fmt: skip
     from strop.calibration.data import Data
 
+    ranks = ranks_here()
+    progress = progress if ranks.leads else False
     with show_progress("reading the data", None, progress):
         checksum = Data(recipe, prompts).checksum(steps)  # wrong data are told before the model is opened
     from strop.patching.block import check_reached
@@ -142,14 +145,15 @@ def calibrate(
     check_reached(opened.model, partial)
     recipe = replace(recipe, lengths=fit_lengths(recipe.lengths, opened.model, beyond))
     data, depends = Data(recipe, prompts), _depends(opened.model, recipe, settings, checksum)
+    ranks.agree("model, data and settings", short_id(depends))
     run = None if runs is None else Run.of(depends, "calibrate", runs)
     state = None if run is None else run.folder / "state.safetensors"
-    with freeze(opened.model), nullcontext() if run is None else run.work_on(depends):
+    with freeze(opened.model), run.work_on(depends) if run is not None and ranks.leads else nullcontext():
         reader = Reader(opened.tokenizer, device_of(opened.model))
         edge = _find_edge(opened.model, reader, data, settings, state, progress)
     about = {"checksum": checksum, "prompts": None if prompts is None else prompts.checksum}
     edge = replace(edge, made={**edge.made, "model": opened.name, "recipe": vars(recipe) | about})
-    if run is not None and state is not None:
+    if run is not None and state is not None and ranks.leads:
         run.finish(depends, edge.heads())
         state.unlink(missing_ok=True)
     return edge

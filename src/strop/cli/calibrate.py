@@ -13,6 +13,7 @@ from strop.calibration import calibrate
 from strop.calibration.settings import GUARD
 from strop.cli import extras, options, output
 from strop.cli.kept import keep
+from strop.ranks import ranks_here
 
 OF_DESCENT = (
     "steps", "every", "rate", "budget", "guard", "harm", "guard_leads", "recompute", "half", "sparsity", "rank",
@@ -29,6 +30,7 @@ OF_DESCENT = (
         "strop calibrate smollm2 --form hold                          # from statistics alone, no gradients",
         "strop calibrate smollm2 --task text                          # from text alone, no answers",
         "strop calibrate ./my-model --data prompts.jsonl --budget 0.005",
+        "torchrun --nproc-per-node 2 -m strop calibrate smollm2       # shared by two processes",
         "strop evaluate smollm2 --edge edge.safetensors --prompts 200 # then: the whole truth, on held-out prompts",
     )
 )
@@ -71,8 +73,10 @@ def command(
     opened, bars = Pretrained(model, dtype, trust_remote_code, device=device), output.bars(as_json)
     _check_test(task, given["sizes"][-1], test_prompts)
     keep("the steps so far", given["runs"] / "calibrate", "*/state.safetensors")
+    leads = output.join_in()
     edge = calibrate(opened, None, task, **given, progress=bars)
-    edge.save(out)
+    if leads:
+        edge.save(out)
     if test_prompts:
         _test(opened, edge, task, test_prompts, out, given["runs"], as_json)
     elif as_json:
@@ -103,7 +107,8 @@ def _test(opened: Any, edge: Any, task: str | Path, prompts: int, out: Path, run
     settings = {"task": task} | plan_test(edge, prompts)
     gain = evaluate(opened, None, edge, **settings, runs=runs, progress=output.bars(as_json))
     edge = replace(edge, figures=(*gain.answers, *gain.prose))
-    edge.save(out)
+    if ranks_here().leads:
+        edge.save(out)
     output.show_comparison(gain, None, as_json, edge=str(out))
     if not as_json:
         output.say(f"Edge: {out}")

@@ -71,5 +71,6 @@ def command(
         chosen = {name: given[name] for name in ("task", "sizes", "prompts", "questions", "seed")}
         output.remark(find_hopeless(Suite(**chosen, phrasings=tuple(given["phrasings"] or ())).passages()))
     keep("finished measurements", given["runs"] / "evaluate", "*/done.json")
+    output.join_in()
     gain = evaluate(opened, None, edge, **given, progress=output.bars(as_json))
     output.show_comparison(gain, out, as_json)

@@ -19,6 +19,7 @@ from strop._progress import LOUDNESS
 from strop.cli.kept import describe_kept
 from strop.cli.output import columns
 from strop.errors import EdgeError, EdgeFileError, SourceError, StropError, StropWarning
+from strop.ranks import count_started
 from strop.report.layout import wrap
 
 VERBS = {
@@ -32,6 +33,9 @@ VERBS = {
     "demo": "All of it in a few minutes, on one page.",
     "doctor": "What is installed here, what is missing, and how to add it.",
 }
+
+SHARED = ("calibrate", "evaluate")
+"""Verbs that several processes can share."""
 
 MISTYPED = (ValueError, SourceError, EdgeError, EdgeFileError, ModuleNotFoundError)
 """Errors that say that what was typed is wrong, ArgumentError among them; the others say what happened."""
@@ -55,9 +59,11 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Suggest the nearest verb for an unknown one."""
+        """Suggest the nearest verb for an unknown one; refuse one that several processes cannot share."""
         if args and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
             ctx.fail(f"No verb {args[0]!r}. {_suggestion(args[0], self.list_commands(ctx))}")
+        if count_started() > 1 and args and args[0] not in SHARED:  # they would all write the same files
+            ctx.fail(f"torchrun can share {' and '.join(SHARED)}, not {args[0]}. Start it without torchrun.")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

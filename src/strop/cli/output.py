@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from strop._progress import LOUDNESS, show_progress
+from strop.ranks import join_ranks, ranks_here
 from strop.records import Record, finite
 from strop.report.layout import wrap
 
@@ -80,8 +82,20 @@ def records_json(records: list[Record], **more: object) -> None:
     show_json({**more, "records": records})
 
 
+def join_in() -> bool:
+    """Share the verb with the ranks that torchrun started; return whether we write and speak for all of them."""
+    verb = click.get_current_context()
+    ranks = verb.with_resource(join_ranks())
+    if not ranks.leads:
+        LOUDNESS.set(-1)
+        verb.with_resource(redirect_stdout(io.StringIO()))
+    return ranks.leads
+
+
 def show_comparison(gain: Comparison, out: Path | None, as_json: bool, **more: object) -> None:
     """Write the report of a comparison and print what was found."""
+    if not ranks_here().leads:
+        return
     assert gain.folder is not None
     report = gain.report(out or gain.folder / "report.html")
     if as_json:

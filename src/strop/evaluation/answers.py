@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from strop._checks import require
 from strop.evaluation.paired import mcnemar_p, sign_flip_p, wilson_interval
+from strop.ranks import ranks_here
 from strop.records import Record, Value, real, whole
 from strop.tasks.answers import Reader, answer_questions
 from strop.tasks.passages import Passage
@@ -25,16 +26,19 @@ def answer_passages(
     model: nn.Module, reader: Reader, passages: Iterable[Passage], name: str, tick: Tick = lambda _: None
 ) -> list[Record]:
     """Return a record for every question: whether it was answered exactly, and how likely the answer was."""
-    rows: list[Record] = []
-    for i, passage in enumerate(passages):
+    every, ranks = list(passages), ranks_here()
+
+    def answer(i: int) -> list[Record]:
+        passage = every[i]
         found = answer_questions(model, reader.encode(passage))
         kind: Record = {"task": name, "phrasing": passage.phrasing, "size": passage.size, "passage": i}
-        rows += [
+        tick(len(found) * ranks.size)  # the other ranks answer as many meanwhile
+        return [
             {**kind, "question": j, "exact": one.exact, "nats": -one.log_likelihood / one.tokens}
             for j, one in enumerate(found)
         ]
-        tick(len(found))
-    return rows
+
+    return [row for rows in ranks.collect(len(every), answer) for row in rows]
 
 
 def compare_answers(before: Sequence[Record], after: Sequence[Record]) -> list[Record]:
@@ -63,12 +67,13 @@ def compare_overall(before: Sequence[Record], after: Sequence[Record]) -> Record
 @torch.no_grad()
 def score_prose(model: nn.Module, windows: Tensor) -> list[float]:
     """Return the mean loss, in nats a token, on every window [count, n]."""
-    losses = []
-    for ids in windows.split(1):
+
+    def score(i: int) -> float:
+        ids = windows[i : i + 1]
         out: Any = model(input_ids=ids, use_cache=False)
-        scores = out.logits[0, :-1].float().log_softmax(-1).gather(-1, ids[0, 1:, None])
-        losses.append(-float(scores.mean()))
-    return losses
+        return -float(out.logits[0, :-1].float().log_softmax(-1).gather(-1, ids[0, 1:, None]).mean())
+
+    return ranks_here().collect(len(windows), score)
 
 
 def compare_prose(length: int, before: Sequence[float], after: Sequence[float]) -> Record:

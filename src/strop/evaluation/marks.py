@@ -7,6 +7,7 @@ model is measured once for any number of edges.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from strop.evaluation.answers import (
     score_prose,
 )
 from strop.evaluation.suite import Suite
+from strop.ranks import ranks_here
 from strop.records import Record, Run, real, whole
 from strop.tasks.answers import Reader
 from strop.tasks.prompts import Prompts
@@ -48,12 +50,15 @@ def mark_model(
 
 def mark_once(run: Run, config: object, mark: Callable[[], Marks]) -> Marks:
     """Measure, or read what was measured before under the same config."""
-    if run.finished:
+    ranks = ranks_here()
+    if ranks.tell(run.finished):
         return _read_marks(run.records())
-    with run.claim():  # another evaluation may be measuring the same untouched model: wait for it
-        if run.finished:
+    with run.claim() if ranks.leads else nullcontext():  # another evaluation may be measuring the same: wait for it
+        if ranks.tell(run.finished):
             return _read_marks(run.records())
         found = mark()
+        if not ranks.leads:
+            return found
         rows: list[Record] = [{"kind": "answer", **row} for row in found.answers]
         rows += [{"kind": "prose", "tokens": n, "loss": loss} for n, losses in found.prose.items() for loss in losses]
         run.finish(config, rows)

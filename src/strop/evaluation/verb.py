@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from strop._checks import require
 from strop.errors import StropWarning
 from strop.evaluation.suite import Suite
-from strop.records import Record, Run
+from strop.ranks import ranks_here
+from strop.records import Record, Run, short_id
 
 if TYPE_CHECKING:
     from torch import nn
@@ -169,6 +170,7 @@ def evaluate(
     from strop.tasks.answers import Reader
     from strop.tasks.prose import fit_lengths
 
+    progress = progress if ranks_here().leads else False
     opened = open_model(model, tokenizer, name, progress, device, dtype)
     suite = replace(suite, lengths=fit_lengths(suite.lengths, opened.model, beyond))
     reader = Reader(opened.tokenizer, device_of(opened.model))
@@ -214,6 +216,7 @@ def _compare(
             one.check(model)  # before minutes are spent on the untouched model
     checksum = suite.checksum(own)
     common = {"suite": suite, "prompts": checksum, "model": fingerprint(model), "dtype": dtype_of(model)}
+    ranks_here().agree("model, edge and prompts", short_id([common, *(one and one.digest for one in edges)]))
     count = 2 * sum(len(passage.questions) for passage in suite.passages(own))
     marks: list[Marks] = []
     folder = None

@@ -91,9 +91,8 @@ def attention(
         reference      O(n_q·n_k)   every device   every normaliser: the definition
         sharded        O(n/ranks)   every device   the temperature family over a group of ranks, inside `strop.sharded`
 
-    "auto" takes the first of them that can run the call on its device. Where gradients are wanted native comes after
-    fused_calls, since torch's own backward pass is faster. Products of the size of query·keyᵀ in a forward pass: 2 for
-    native and scaled_query, as in plain attention; 4 for fused_calls where β needs the entropy.
+    "auto" takes the first of them that can run the call on its device. Products of the size of query·keyᵀ in a forward
+    pass: 2 for native and scaled_query, as in plain attention; 4 for fused_calls where β needs the entropy.
 
     Examples:
         Without a normaliser it is torch's own function:

@@ -29,13 +29,11 @@ class Listing(NamedTuple):
         load: Imports its file and returns it. An import statement in a function, since torch.compile can trace that.
         devices: Types of device on which it can run. None: any.
         place: Its place in the order of "auto"; the smallest comes first.
-        trains: Its place where gradients are wanted.
     """
 
     load: Callable[[], Implementation]
     devices: tuple[str, ...] | None
     place: int
-    trains: int
 
 
 ImplName = Literal["auto", "native", "scaled_query", "triton", "fused_calls", "streaming", "reference", "sharded"]
@@ -84,18 +82,17 @@ def _sharded() -> Implementation:
 
 
 IMPLEMENTATIONS = {
-    "native": Listing(_native, ("cpu",), 0, 0),
-    "scaled_query": Listing(_scaled_query, None, 1, 1),
-    "triton": Listing(_triton, ("cuda",), 2, 2),  # ROCm's devices are called cuda too
-    "fused_calls": Listing(_fused_calls, ("cpu", "cuda"), 3, 3),
-    "streaming": Listing(_streaming, None, 4, 4),
-    "reference": Listing(_reference, None, 5, 5),
-    "sharded": Listing(_sharded, None, 6, 6),
+    "native": Listing(_native, ("cpu",), 0),
+    "scaled_query": Listing(_scaled_query, None, 1),
+    "triton": Listing(_triton, ("cuda",), 2),  # ROCm's devices are called cuda too
+    "fused_calls": Listing(_fused_calls, ("cpu", "cuda"), 3),
+    "streaming": Listing(_streaming, None, 4),
+    "reference": Listing(_reference, None, 5),
+    "sharded": Listing(_sharded, None, 6),
 }
 """Name → where it is and when "auto" takes it."""
 
 _ORDER = tuple(sorted(IMPLEMENTATIONS, key=lambda name: IMPLEMENTATIONS[name].place))
-_ORDER_WITH_GRADIENTS = tuple(sorted(IMPLEMENTATIONS, key=lambda name: IMPLEMENTATIONS[name].trains))
 
 
 def choose(impl: ImplName, request: Request) -> Implementation:
@@ -105,7 +102,7 @@ def choose(impl: ImplName, request: Request) -> Implementation:
         remedy = "Inside strop.sharded use impl='auto'"
         require(impl in ("auto", "sharded"), "impl must be able to attend over ranks", repr(impl), remedy)
         impl = "sharded"
-    order = (impl,) if impl != "auto" else _ORDER_WITH_GRADIENTS if request.wants_gradient else _ORDER
+    order = (impl,) if impl != "auto" else _ORDER
     reason: str | None = None
     for name in order:
         reason = _find_obstacle(name, request)

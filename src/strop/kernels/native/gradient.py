@@ -129,9 +129,7 @@ def _differentiate(ctx: Any, out: Tensor | None, _: Tensor | None, *stats: Tenso
     if all(flow is None for flow in flows):
         return (*[None] * TENSORS, *nothing)
     call = Call(*tensors, *ctx.numbers)
-    looks = may_look(call.query) and not any(
-        torch._C._functorch.is_legacy_batchedtensor(f) for f in flows if f is not None
-    )
+    looks = may_look(call.query) and not any(map(_is_batch, flows))
     found = (
         execute_backward(call, rows, flows, wanted, ctx.level)
         if looks

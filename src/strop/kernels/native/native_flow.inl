@@ -93,7 +93,7 @@ static bool choose_flow(const Args &a, const Flow &f, Row r, Lanes &l, int64_t l
         gain = float(l.beta[m][i] * 0.6931471805599453);
         // The forward pass may have rounded its logits otherwise (few rows are decoded): a mass of its own, or weights would not sum to 1.
         double sunk = a.sink ? exp(a.sink[r.b * a.sinks.batch + r.h * a.sinks.head + r.i * a.sinks.row] - l.top[m][i] * gain) : 0.0;
-        double total = l.mass[m][i] > 0 ? 1.0 / (l.mass[m][i] + sunk) : 0.0;
+        double total = l.total[m][i] > 0 && l.mass[m][i] > 0 ? 1.0 / (l.mass[m][i] + sunk) : 0.0;   // 0: a row that sees nothing
         delta = l.flow[m][i] * total;
         d_beta = (double(l.lever[m][i]) - delta * l.arm[m][i]) * total;
         d_sink = -sunk * total * delta;

@@ -1,16 +1,16 @@
 """Gradients of one piece of attention over ranks, from what is known of the whole row.
 
-With s the logits, p = exp(s − logsumexp) and p′ = exp(β·s − L) over *all* keys, the cotangents dO of the output and dL
-of L, and a, b of logsumexp and mean,
+A row's output and statistics are merged from pieces, each with its share of the sums:
 
-    attend    ds′ = p′·(dO·v − D),   D = dO·out − dL
-              dq = β·Σ ds′·k,   dβ = Σ ds′·s,   dk = β·Σ ds′·q,   dv = Σ p′·dO
-    measure   ds  = p·(a + b·(1 + s − mean)) = p·(b·s − D),     D = b·(mean − 1) − a
+    share = exp(L_piece − L),      out = Σ share·out_piece,      mean = Σ share·mean_piece     (of mean, L = logsumexp)
 
-so a piece needs nothing of the others but these numbers of the row. Both are the backward pass of plain attention,
-which torch's fused kernel of the CPU does: it forms D as dO·out, for which an `out` with that product is given; to
-measure, keys stand for values and b·scale·q for dO. Elsewhere, with a soft cap, a bias, NaN or a cotangent of max or
-min, the formula of the piece is differentiated, a few rows at a time.
+so with the cotangents dO, dL of out and L, and a, b of logsumexp and mean, those of a piece are
+
+    attend    dO_piece = share·dO,    dL_piece = share·(dO·(out_piece − out) + dL)
+    measure   a_piece = share·(a + b·(mean_piece − mean)),    b_piece = share·b
+
+and a piece needs nothing of the others but numbers of the row. It is run again and differentiated, where the logits are
+a product of query and key by the kernels for one process (`Attend`), else by the formula, a few rows at a time.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from torch import Tensor
 
 from strop._types import Rows
 from strop.kernels.mask import Mask
-from strop.kernels.plain import pad_widths
-from strop.kernels.shapes import four_dimensional, four_dimensional_mask, repeat_heads, row_blocks
-from strop.kernels.sharded.blocks import Rule, attend_by_formula, logits_by_formula
+from strop.kernels.shapes import repeat_heads, row_blocks
+from strop.kernels.sharded.blocks import Rule, attend_by_formula, attend_piece, logits_by_formula, measure_piece
 from strop.sharpness import RowStats, upcast
 
 
@@ -82,63 +81,28 @@ class MeasureGradients(NamedTuple):
 def differentiate_attend(rule: Rule, rows: Attended, key: Tensor, value: Tensor, mask: Mask) -> AttendGradients:
     """Return the gradients of a piece of attention."""
     key, value = upcast(key), upcast(value)
-    if _is_fused(rule, rows.query, key, value):
-        out = _with_product(rows.d_out, -rows.d_total, add_to=rows.out)
-        tempered = rows.query * rows.beta[..., None]
-        d_query, d_key, d_value = _run_backward(rule, tempered, key, value, out, rows.total, rows.d_out, mask)
-        return AttendGradients(
-            d_query * rows.beta[..., None], (d_query * rows.query).sum(-1), None, d_key, d_value
-        )  # fmt: skip
-    return _attend_backward_by_formula(rule, rows, key, value, mask)
+    if not rule.is_product:
+        return _attend_backward_by_formula(rule, rows, key, value, mask)
+    query, beta, k, v = (_leaf(x) for x in (rows.query, rows.beta, key, value))
+    with torch.enable_grad():
+        out, total = attend_piece(rule, query, k, v, beta, mask)
+    cotangents = _pull_outputs(rows, out.detach(), total.detach())
+    d_query, d_beta, d_key, d_value = torch.autograd.grad((out, total), (query, beta, k, v), cotangents)
+    return AttendGradients(d_query, d_beta, None, d_key, d_value)
 
 
 def differentiate_measure(rule: Rule, rows: Measured, key: Tensor, mask: Mask) -> MeasureGradients:
     """Return the gradients of a piece of a measurement."""
     key = upcast(key)
-    d_max, d_min, d_total, d_mean = rows.grads
-    carrier = (rule.scale * d_mean)[..., None] * rows.query
-    wanted = d_mean * (rows.stats.mean - 1.0) - d_total
-    carried = ((carrier.square().sum(-1) > 0) | (wanted == 0)).all() if key.device.type == "cpu" else False
-    if d_max is None and d_min is None and _is_fused(rule, rows.query, key, key) and bool(carried):
-        out = _with_product(carrier, wanted)
-        found = _run_backward(rule, rows.query, key, key, out, rows.stats.logsumexp, carrier, mask)
-        return MeasureGradients(found[0], None, found[1])
-    return _measure_backward_by_formula(rule, rows, key, mask)
-
-
-def _is_fused(rule: Rule, query: Tensor, key: Tensor, value: Tensor) -> bool:
-    if query.device.type != "cpu" or not rule.is_product or not query.numel() or not value.numel():
-        return False
-    return bool((query.sum() + key.sum() + value.sum()).isfinite())
-
-
-def _with_product(carrier: Tensor, wanted: Rows, add_to: Tensor | None = None) -> Tensor:
-    """Return a vector for each row whose product with the carrier is `wanted`, plus another vector."""
-    square = carrier.square().sum(-1)
-    share = torch.where(square > 0, wanted / square.clamp(min=torch.finfo(square.dtype).tiny), 0.0)
-    found = share[..., None] * carrier
-    return found if add_to is None else found + add_to
-
-
-def _run_backward(
-    rule: Rule, query: Tensor, key: Tensor, value: Tensor, out: Tensor, total: Rows, d_out: Tensor, mask: Mask
-) -> tuple[Tensor, Tensor, Tensor]:
-    """torch's backward pass of plain attention on the CPU, for rows whose log-sum-exp over all keys is `total`."""
-    total = total.masked_fill(total == -torch.inf, torch.inf)  # a row that sees nothing has no weights
-    q, k, v, o, d_o = pad_widths(*(four_dimensional(tensor) for tensor in (query, key, value, out, d_out)))
-    height, width = query.shape[-2], key.shape[-2]
-    causal = mask.keep is None and mask.diagonal == 0
-    keep = None if causal else mask.dense(height, width, query.device)
-    bias = None
-    if keep is not None:
-        seen = four_dimensional_mask(keep.expand(*keep.shape[:-2], height, width), query)
-        bias = torch.zeros((), dtype=q.dtype).masked_fill(~seen, -torch.inf)
-    found = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
-        d_o.contiguous(), q, k, v, o.contiguous(), total.reshape(q.shape[:-1]).contiguous(), 0.0, causal,
-        attn_mask=bias, scale=rule.scale,
-    )  # fmt: skip
-    like = (query, key, value)
-    return tuple(g[..., : x.shape[-1]].reshape(x.shape) for g, x in zip(found, like, strict=True))
+    if not rule.is_product:
+        return _measure_backward_by_formula(rule, rows, key, mask)
+    query, k = _leaf(rows.query), _leaf(key)
+    with torch.enable_grad():
+        stats = measure_piece(rule, query, k, mask)
+    cotangents = _pull_merge(rows, stats.map(Tensor.detach))
+    skip = 2 if rows.grads[:2] == (None, None) else 0  # nothing flows into max and min
+    d_query, d_key = torch.autograd.grad(stats[1 + skip :], (query, k), cotangents[skip:])
+    return MeasureGradients(d_query, None, d_key)
 
 
 def _attend_backward_by_formula(rule: Rule, rows: Attended, key: Tensor, value: Tensor, mask: Mask) -> AttendGradients:
@@ -150,9 +114,8 @@ def _attend_backward_by_formula(rule: Rule, rows: Attended, key: Tensor, value: 
         with torch.enable_grad():
             heads = (repeat_heads(k, query), repeat_heads(v, query))
             out, total = attend_by_formula(rule, query, *heads, beta, Mask(seen.keep, bias, seen.diagonal))
-        share = _share(total.detach(), some.total)
-        d_total = share * ((some.d_out * (out.detach() - some.out)).sum(-1) + some.d_total)
-        parts.append(_pull((out, total), (share[..., None] * some.d_out, d_total), (query, beta, bias, k, v)))
+        cotangents = _pull_outputs(some, out.detach(), total.detach())
+        parts.append(_pull((out, total), cotangents, (query, beta, bias, k, v)))
     query_, beta_, bias_, key_, value_ = zip(*parts, strict=True)
     return AttendGradients(
         torch.cat(query_, -2), torch.cat(beta_, -1), _join_bias(bias_, mask.bias), _sum(key_), _sum(value_)
@@ -171,6 +134,12 @@ def _measure_backward_by_formula(rule: Rule, rows: Measured, key: Tensor, mask: 
         parts.append(_pull(found[1:], _pull_merge(some, found.map(Tensor.detach)), (query, bias, k)))
     query_, bias_, key_ = zip(*parts, strict=True)
     return MeasureGradients(torch.cat(query_, -2), _join_bias(bias_, mask.bias), _sum(key_))
+
+
+def _pull_outputs(rows: Attended, out: Tensor, total: Rows) -> tuple[Tensor, Rows]:
+    """Cotangents of a piece's output and L from those of the merged ones."""
+    share = _share(total, rows.total)
+    return share[..., None] * rows.d_out, share * ((rows.d_out * (out - rows.out)).sum(-1) + rows.d_total)
 
 
 def _pull_merge(rows: Measured, found: RowStats) -> tuple[Rows, Rows, Rows, Rows]:

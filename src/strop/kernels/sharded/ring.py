@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 
 import torch
 import torch.distributed as dist
@@ -24,6 +23,7 @@ from torch import Tensor
 from strop._checks import require
 from strop.errors import RankError
 from strop.kernels.shards import LocalShard
+from strop.ranks import explain_deaths
 
 Contribute = Callable[[int, list[Tensor]], list[Tensor]]
 """From a rank and its block to what we add to the block's gradients."""
@@ -95,18 +95,3 @@ class Ring:
 
 def _add(one: list[Tensor], other: list[Tensor]) -> list[Tensor]:
     return [a + b for a, b in zip(one, other, strict=True)]
-
-
-@contextmanager
-def explain_deaths() -> Iterator[None]:
-    """Turn what torch.distributed raises into an error of ours."""
-    try:
-        yield
-    except RankError:
-        raise
-    except RuntimeError as error:
-        told = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
-        raise RankError(
-            f"every rank must answer within the group's timeout, but one died or fell behind: {told}. "
-            "Look at the first rank that ended, and start again."
-        ) from error

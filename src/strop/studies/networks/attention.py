@@ -1,7 +1,7 @@
 """Attention as the small models call it: the fastest implementation for their sizes, and the weights it used.
 
-`impl="auto"` is made for long inputs without gradients. Where gradients are wanted and rows are short, `fused_calls`
-is the fastest for the temperature family and `reference` for the rest (docs/tasks.md has the times).
+That is `impl="auto"`, but for rules that only the definition's two forms can run: where gradients are wanted and rows
+are short, the whole matrix (`reference`) is faster than a block of rows at a time (docs/tasks.md has the times).
 
 The weights of one row are read off without forming an n × n matrix: out = Σ w_j v_j, so w_j = ∂out/∂v_j.
 """
@@ -16,7 +16,7 @@ from torch import Tensor
 from strop.kernels import attention
 from strop.kernels.dispatch import ImplName
 from strop.normalisers import Normaliser
-from strop.normalisers.fusion import TEMPERATURES
+from strop.normalisers.fusion import Dense
 from strop.sharpness import RowStats, entropy_of
 
 SHORT = 512
@@ -39,16 +39,13 @@ def apply_attention(
 ) -> Tensor:
     """Attend; `bias` is added to the logits and hides by −inf, so that it takes the place of `causal`."""
     causal = causal and bias is None
-    impl = _implementation(normaliser, query, key, biased=bias is not None)
+    impl = _implementation(normaliser, key)
     return attention(query, key, value, bias, is_causal=causal, scale=scale, normaliser=normaliser, impl=impl)
 
 
-def _implementation(normaliser: Normaliser, query: Tensor, key: Tensor, biased: bool) -> ImplName:
-    if not torch.is_grad_enabled() or key.device.type != "cpu" or key.shape[-2] > SHORT:
-        return "auto"
-    fused = isinstance(normaliser.fusion(), TEMPERATURES) and not biased
-    diverged = fused and not bool(query.sum().isfinite())  # fused calls refuse; the loss of such a model should tell
-    return "fused_calls" if fused and not diverged else "reference"
+def _implementation(normaliser: Normaliser, key: Tensor) -> ImplName:
+    trains = torch.is_grad_enabled() and key.device.type == "cpu" and key.shape[-2] <= SHORT
+    return "reference" if trains and isinstance(normaliser.fusion(), Dense) else "auto"
 
 
 def weights_of_one_row(query: Tensor, key: Tensor, normaliser: Normaliser, scale: float) -> tuple[RowStats, Tensor]:
