@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
+from strop import _extras
 from strop._checks import require
 from strop.calibration import calibrate
 from strop.calibration.settings import GUARD
-from strop.cli import extras, options, output
+from strop.cli import options, output
 from strop.cli.kept import keep
 
 OF_DESCENT = (
@@ -59,7 +60,7 @@ def command(
     within the budget of drift on ordinary prose and do no harm to other tasks; if nothing does, the edge does nothing.
     Figures are from a test split, held-out phrasings and larger sizes.
     """
-    extras.need("hf", "report")
+    _extras.need("hf", "report")
     task = _task(given.pop("task"), data)
     if given["form"] == "hold":
         options.refuse(OF_DESCENT, "--form hold, which only measures")

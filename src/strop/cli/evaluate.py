@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
+from strop import _extras
 from strop.calibration.settings import GUARD
-from strop.cli import extras, options, output
+from strop.cli import options, output
 from strop.cli.kept import keep
 from strop.evaluation import evaluate
 from strop.evaluation.verb import OF_BUILT_IN
@@ -55,7 +56,7 @@ def command(
     Accuracy is exact answers with 95 % intervals; p-values are McNemar's over prompts and a sign-flip test over
     passages, which several prompts share. Measurements are kept: the untouched model is measured once.
     """
-    extras.need("hf", "report")
+    _extras.need("hf", "report")
     if data is not None:
         options.refuse(OF_BUILT_IN, "--data")
         given["task"] = data

@@ -34,9 +34,9 @@ def fit_tensors(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> 
         name, other = ("key", key) if key.dtype != query.dtype else ("value", value)
         raise ArgumentTypeError(f"{name} must be {query.dtype} as the query is, got {other.dtype}.")
     rows, batch = key.shape[:-1], query.shape[:-2]
-    if query.shape[-1] == key.shape[-1] and rows == value.shape[:-1]:
-        if rows[:-1] == batch or (enable_gqa and _are_groups(batch, rows[:-1])):
-            return query, key, value
+    same = query.shape[-1] == key.shape[-1] and rows == value.shape[:-1]
+    if same and (rows[:-1] == batch or (enable_gqa and _are_groups(batch, rows[:-1]))):
+        return query, key, value
     return _fit_sizes(query, key, value, enable_gqa)
 
 
