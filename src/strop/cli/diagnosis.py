@@ -41,5 +41,7 @@ def _native() -> str:
         return f"not available: {error}"
     status = native.status()
     return (
-        f"{status.level}, {status.threads} threads, {status.team}" if status.loaded else f"not built: {status.reason}"
+        f"{status.level}, {status.threads} thread{'s' * (status.threads != 1)}, {status.team}"
+        if status.loaded
+        else f"not built: {status.reason}"
     )
