@@ -34,7 +34,11 @@ OF_DESCENT = (
     )
 )
 @options.model
-@options.of(calibrate, "task", words={"task": "recall, maximum, passkey, variables, counting, or text."})
+@options.of(
+    calibrate,
+    "task",
+    words={"task": "recall, lookup, lookup-similar, lookup-nouns, maximum, passkey, variables, counting, or text."},
+)
 @click.option("--data", type=options.ExistingFile(), help="Your own prompts instead: JSONL, {prompt, answer} a line.")
 @options.of(
     calibrate, "form", "rank", "outputs", "sizes", "phrasings", "judged", "echoes", "trusted", "steps", "every",

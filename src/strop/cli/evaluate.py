@@ -25,7 +25,12 @@ from strop.evaluation.verb import OF_BUILT_IN
 )
 @options.model
 @click.option("--edge", type=click.Path(path_type=Path), required=True, help="The file strop calibrate wrote.")
-@options.of(evaluate, "against", "task", words={"task": "recall, maximum, passkey, variables or counting."})
+@options.of(
+    evaluate,
+    "against",
+    "task",
+    words={"task": "recall, lookup, lookup-similar, lookup-nouns, maximum, passkey, variables or counting."},
+)
 @click.option("--data", type=options.ExistingFile(), help="JSONL of your own instead: {prompt, answer} a line.")
 @options.of(
     evaluate,
