@@ -20,7 +20,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from strop import _transformers
+from strop import _missing, _transformers
 from strop._version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ _MODULES = ("errors", "normalisers", "sharpness")
 
 __all__ = ["__version__", *sorted((*_HOMES, *_MODULES))]
 
+_missing.watch()
 _transformers.announce()
 
 

@@ -32,6 +32,10 @@ class UnsupportedError(StropError, NotImplementedError):
     """Something that a model or an implementation does and strop does not know."""
 
 
+class MissingExtraError(StropError, ModuleNotFoundError):
+    """A package that strop's core does without and this needs; the message has the command that adds it."""
+
+
 class StateError(StropError, RuntimeError):
     """Something that went otherwise than it had to, such as a patch that was never reached."""
 

@@ -15,7 +15,8 @@ import torch
 from click.testing import CliRunner
 from safetensors.torch import save_file
 
-from strop.cli import extras, group
+from strop import _extras as extras
+from strop.cli import group
 from strop.edges import Edge
 from strop.edges.edge_file import KEY
 from strop.edges.temperatures import Constant

@@ -3,7 +3,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from strop.cli import extras
+from strop import _extras as extras
 from strop.cli.group import strop
 from strop.records import provenance
 

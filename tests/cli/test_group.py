@@ -11,7 +11,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from strop.cli import extras, group
+from strop import _extras as extras
+from strop.cli import group
 from strop.cli.kept import keep
 from strop.errors import RecordsError, StropWarning
 

@@ -25,7 +25,7 @@ def run(*command, **environment):
 
 
 def test_the_kernels_meet_the_definition_in_the_interpreter():
-    ran = run("-m", "pytest", "-n", "2", "tests/kernels/interpreted", TRITON_INTERPRET="1")
+    ran = run("-m", "pytest", "-n", "0", "tests/kernels/interpreted", TRITON_INTERPRET="1")
     assert ran.returncode == 0, ran.stdout[-5000:]
 
 

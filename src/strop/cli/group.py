@@ -116,9 +116,9 @@ def _suggestion(word: str, verbs: list[str]) -> str:
 
 def _words_of(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError):
-        from strop.cli.extras import remedy
+        from strop._extras import tell_missing
 
-        return f"this needs the package {error.name!r}. {remedy(error.name or '')}"
+        return str(tell_missing(error.name or ""))
     return str(error).strip() or type(error).__name__
 
 

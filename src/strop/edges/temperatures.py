@@ -72,7 +72,7 @@ class Constant(TemperaturePart):
 
     def inverse_temperature(self, stats: RowStats) -> Rows:
         """exp(a)."""
-        return self.number(0, stats.mean).exp()
+        return self.numbers.to(stats.mean).exp()
 
 
 class PerLayer(Constant):

@@ -127,8 +127,9 @@ def evaluate(
         tokenizer: Its tokeniser; left out for a model by name.
         edge: The edge, or where it is: a file, a folder or a hub name.
         against: Another edge to compare with. None: the untouched model.
-        task: recall, maximum, passkey, variables or counting; a JSONL file of your own prompts; or a list of pairs
-            (prompt, answer). Prompts that the edge was calibrated on are measured on the fifth kept for testing.
+        task: recall, lookup, lookup-similar, lookup-nouns, maximum, passkey, variables or counting; a JSONL file of
+            your own prompts; or a list of pairs (prompt, answer). Prompts that the edge was calibrated on are measured
+            on the fifth kept for testing.
         sizes: Sizes of the task.
         phrasings: Phrasings of a built-in task. None: one that calibration uses, and all held-out ones.
         prompts: Prompts for each size and phrasing.

@@ -33,8 +33,9 @@ def fit_tensors(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> 
     if not query.dtype == key.dtype == value.dtype:
         name, other = ("key", key) if key.dtype != query.dtype else ("value", value)
         raise ArgumentTypeError(f"{name} must be {query.dtype} as the query is, got {other.dtype}.")
-    rows = key.shape[:-1]
-    if query.shape[-1] == key.shape[-1] and rows == value.shape[:-1] and rows[:-1] == query.shape[:-2]:
+    rows, batch = key.shape[:-1], query.shape[:-2]
+    same = query.shape[-1] == key.shape[-1] and rows == value.shape[:-1]
+    if same and (rows[:-1] == batch or (enable_gqa and _are_groups(batch, rows[:-1]))):
         return query, key, value
     return _fit_sizes(query, key, value, enable_gqa)
 
@@ -69,6 +70,13 @@ def _fit_sizes(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> T
     if enable_gqa and query.ndim > 2:
         return _fit_groups(query, *(t if t.ndim > 2 else t[None] for t in (key, value)))
     return _share_batch((query, key, value), own=2)
+
+
+def _are_groups(batch: torch.Size, grouped: torch.Size) -> bool:
+    """Whether [*batch, heads] of keys are those of a query in groups, so that nothing has to be done."""
+    if len(batch) != len(grouped) or batch[:-1] != grouped[:-1]:
+        return False
+    return grouped[-1] > 0 and batch[-1] % grouped[-1] == 0
 
 
 def _fit_groups(query: Tensor, key: Tensor, value: Tensor) -> Three:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from strop._checks import require, require_known
+from strop._extras import tell_missing
 from strop._progress import show_progress
 from strop.errors import SourceError, StropWarning
 from strop.pretrained.devices import DTYPES, SPREAD, find_device
@@ -173,8 +174,8 @@ def _explain(part: str, files: str, source: Source) -> Iterator[None]:
     """Turn whatever another library raises into an error that says which files it was about, and all it said."""
     try:
         yield
-    except ModuleNotFoundError:
-        raise  # told by its package's name
+    except ModuleNotFoundError as error:
+        raise tell_missing(error.name or "") from error
     except Exception as error:
         said = str(error).strip() or type(error).__name__
         raise SourceError(

@@ -10,12 +10,12 @@ import time
 import psutil
 import pytest
 
-from strop.engine import Local, Serial
+from strop.engine import Serial
 from strop.studies.arena import Arena, Shape, read_arena, run_arena
 
 LIST = {
     "tasks": ("average", "max_retrieval"),
-    "entries": ("softmax", "adaptive", "ssmax"),
+    "entries": ("softmax", "adaptive"),
     "seeds": 2,
     "rates": (1e-3,),
     "steps": 60,
@@ -29,15 +29,15 @@ COMMAND = [
         "--tasks",
         "average,max_retrieval",
         "--normalisers",
-        "softmax,adaptive,ssmax",
+        "softmax,adaptive",
         "--seeds",
         "2",
         "--rates",
         "0.001",
     ),
-    *("--steps", "60", "--sizes", "4,20", "--problems", "16", "--workers", "2", "--out"),
+    *("--steps", "60", "--sizes", "4,20", "--problems", "16", "--out"),
 ]
-MODELS = 12
+MODELS = 8
 
 
 def told(root):
@@ -53,8 +53,9 @@ def undisturbed(tmp_path_factory):
     return told(root)
 
 
-def started(root):
-    return subprocess.Popen([*COMMAND, str(root)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def started(root, workers=2):
+    command = [*COMMAND, str(root), "--workers", str(workers)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def finished(root):
@@ -70,11 +71,8 @@ def wait_for(what, seconds=60.0):
 
 
 def completed(root, undisturbed, kept):
-    again = started(root)
-    output, _ = again.communicate(timeout=120)
-    assert again.returncode == 0, output
-    assert f"{MODELS} of {MODELS} models tested." in output
     assert kept
+    assert run_arena(ARENA, root, Serial()).failures == {}
     assert all(path.stat().st_mtime_ns == when for path, when in kept.items())  # nothing ran twice
     assert told(root) == undisturbed
 
@@ -85,8 +83,8 @@ def test_a_killed_arena_continues(tmp_path, undisturbed):
     arena.send_signal(signal.SIGKILL)
     arena.communicate()
     kept = finished(tmp_path)
-    assert len(kept) < 22
     completed(tmp_path, undisturbed, kept)
+    assert len(kept) < len(finished(tmp_path))
 
 
 def test_an_arena_that_loses_a_worker_tells_it_and_keeps_the_rest(tmp_path, undisturbed):
@@ -102,11 +100,12 @@ def test_an_arena_that_loses_a_worker_tells_it_and_keeps_the_rest(tmp_path, undi
     completed(tmp_path, undisturbed, finished(tmp_path))
 
 
-def test_two_arenas_may_share_a_folder(tmp_path, undisturbed):
-    both = [started(tmp_path) for _ in range(2)]
+def test_two_arenas_in_processes_of_their_own_may_share_a_folder(tmp_path, undisturbed):
+    both = [started(tmp_path, workers=1) for _ in range(2)]
     for arena in both:
         output, _ = arena.communicate(timeout=240)
         assert arena.returncode == 0, output
+        assert f"{MODELS} of {MODELS} models tested." in output
     assert told(tmp_path) == undisturbed
 
 
@@ -133,8 +132,3 @@ def kill_a_ray_worker(root):
     worker = wait_for(at_work)[0]
     worker.kill()
     return worker.pid
-
-
-def test_local_processes_give_what_one_process_gives(tmp_path, undisturbed):
-    assert run_arena(ARENA, tmp_path, Local(workers=2)).failures == {}
-    assert told(tmp_path) == undisturbed

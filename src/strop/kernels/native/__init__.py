@@ -86,7 +86,7 @@ class Native(Implementation):
         results = call_kernel(call, level)
         if call.stats:
             stats = _name(results, rows)
-        out = results.out.reshape(*rows, value.shape[-1])
+        out = results.out if len(rows) == 3 else results.out.reshape(*rows, value.shape[-1])
         return out.to(request.query.dtype), stats if request.return_stats else None
 
 
@@ -101,12 +101,13 @@ def _apply(request: Request, call: Call, rows: torch.Size, level: str | None) ->
         return call._replace(kind="sparsemax" if fusion.alpha == 2.0 else "entmax15"), None
     assert isinstance(normaliser, Temperature)
     sink = normaliser.sink()
-    call = call._replace(sink=None if sink is None else _flat_rows(sink, rows))
+    if sink is not None:
+        call = call._replace(sink=_flat_rows(sink, rows))
     if isinstance(fusion, ConstantBeta):
         return call._replace(constant=float(fusion.beta)), None
     if isinstance(fusion, EntropyBeta) and len(fusion.coefficients) <= MOST_COEFFICIENTS:
         return call._replace(
-            coefficients=fusion.coefficients, threshold=fusion.threshold, hold_at=fusion.hold_at,
+            coefficients=list(fusion.coefficients), threshold=fusion.threshold, hold_at=fusion.hold_at,
             detached=fusion.detached,
         ), None  # fmt: skip
     measured: list[RowStats] = []
@@ -115,9 +116,16 @@ def _apply(request: Request, call: Call, rows: torch.Size, level: str | None) ->
         measured.append(_name(call_kernel(call._replace(kind="stats", sink=None, stats=True), level), rows))
         return measured[0]
 
-    beta = normaliser.find_beta(measure, lambda: RowStats.of_counts(request.n_keys.expand(rows), torch.float32))
+    beta = normaliser.find_beta(measure, lambda: RowStats.of_counts(_count(request, normaliser), torch.float32))
     call = call._replace(beta=_flat_rows(beta, rows), stats=call.stats and not measured)
     return call, measured[0] if measured else None
+
+
+def _count(request: Request, normaliser: Temperature) -> Rows:
+    """Return how many keys each row may see; any number where β does not depend on it."""
+    if normaliser.uses == "constant":
+        return torch.full((1,), request.n_k)
+    return request.n_keys.expand(request.query.shape[:-1])
 
 
 def _name(results: Results, rows: torch.Size) -> RowStats:
@@ -141,4 +149,5 @@ def _flat_mask(table: Tensor | None, rows: torch.Size, n_k: int) -> Tensor | Non
 
 def _flat_rows(tensor: Rows, rows: torch.Size) -> Tensor:
     """β or a sink as float32 numbers [B, H, n_q], broadcast without a copy."""
-    return four_dimensional(tensor.to(torch.float32).expand(rows)[..., None])[..., 0]
+    flat = tensor.to(torch.float32).expand(rows)
+    return flat if len(rows) == 3 else four_dimensional(flat[..., None])[..., 0]

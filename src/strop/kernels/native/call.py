@@ -64,9 +64,13 @@ class Results(NamedTuple):
     rows: Tensor
 
 
-def execute(call: Call, level: str | None = None) -> Results:
-    """Run the kernel."""
-    results = allocate_results(call)
+UNASKED = (torch.empty(0, dtype=torch.int64), *(torch.empty(0) for _ in range(5)))
+"""What stands for results that nobody asked for, where nobody can keep or differentiate them."""
+
+
+def execute(call: Call, level: str | None = None, results: Results | None = None) -> Results:
+    """Run the kernel, into room that is there or made."""
+    results = allocate_results(call) if results is None else results
     kernel, args, tensors = prepare(call, results)
     kernel.run(args, level)
     del tensors  # until here the kernel reads their memory
@@ -123,9 +127,13 @@ def _numbers(call: Call) -> tuple[Any, ...]:
 def allocate_results(call: Call) -> Results:
     """Make room for what a call returns."""
     rows, like = call.query.shape[:-1], call.query
-    out = like.new_empty(*rows, call.value.shape[-1] if call.kind != "stats" else 0)
     asked = rows if call.stats else (0,)
     counts = like.new_empty(asked, dtype=torch.int64)
     top, low, logsumexp, mean = (like.new_empty(asked, dtype=torch.float32) for _ in range(4))
     kept = like.new_empty((PLANES, *rows) if call.train else (0,), dtype=torch.float32)
-    return Results(out, counts, top, low, logsumexp, mean, kept)
+    return Results(make_output(call), counts, top, low, logsumexp, mean, kept)
+
+
+def make_output(call: Call) -> Tensor:
+    """Make room for the output alone."""
+    return call.query.new_empty(*call.query.shape[:-1], call.value.shape[-1] if call.kind != "stats" else 0)

@@ -16,12 +16,14 @@ from strop.errors import StateError
 from strop.kernels.native.abi import Flow
 from strop.kernels.native.call import (
     FIELDS,
+    UNASKED,
     Call,
     Results,
     allocate_results,
     broadcast,
     dense_rows,
     execute,
+    make_output,
     pointer_to,
     prepare,
 )
@@ -54,11 +56,10 @@ class Gradients(NamedTuple):
 
 def call_kernel(call: Call, level: str | None = None) -> Results:
     """Run the kernel, with gradients where `train` says so."""
-    call = call._replace(coefficients=list(call.coefficients))
     if not may_look(call.query):
         return Results(*_operator(*call))
     if not call.train:
-        return execute(call, level)
+        return execute(call, level, None if call.stats else Results(make_output(call), *UNASKED))
     apply: Any = _Attention.apply
     return Results(*apply(*call, level))
 

@@ -53,32 +53,64 @@ static int64_t decode_shared(const Args &a) {
 }
 static Row row_of(const Decode &w, int64_t r) { return {w.b, w.kv * w.a.group + r / w.a.n_q, r % w.a.n_q}; }
 
-static inline vf load_some(const Args &a, const void *base, int64_t at) {
+constexpr int64_t AHEAD = 16;   // keys; processors do not read ahead beyond a page, which is as long
+
+static inline vf load_some(const Args &a, const void *base, int64_t at, int64_t row) {
+    __builtin_prefetch((const char *)base + (at + AHEAD * row) * (a.bf16 ? 2 : 4));
     if (!a.bf16) return load((const float *)base + at);
     vf x;
     for (int i = 0; i < W; i++) x[i] = load_bf16(((const uint16_t *)base)[at + i]);
     return x;
 }
 
-// Dot products of R query rows with one key.
-template <int R> static void dots(const Decode &w, const float *q, int64_t q_row, int64_t key, float *out) {
+// Dot products of R query rows with J keys, J of them at a time so that a row is loaded once for all.
+template <int R, int J> static void dots(const Decode &w, const float *q, int64_t q_row, int64_t key, float *to) {
     const Args &a = w.a;
-    vf acc[R];
-    UNROLL for (int r = 0; r < R; r++) acc[r] = splat(0.0f);
-    int64_t c = 0;
+    int64_t n = padded(a.n_k, 16), c = 0;
+    vf acc[R][J];
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int j = 0; j < J; j++) acc[r][j] = splat(0.0f);
     for (; c + W <= a.d; c += W) {
-        vf k = load_some(a, a.k, key + c);
-        UNROLL for (int r = 0; r < R; r++) acc[r] = fma(load(q + r * q_row + c), k, acc[r]);
+        vf k[J];
+        UNROLL for (int j = 0; j < J; j++) k[j] = load_some(a, a.k, key + j * a.ks.row + c, a.ks.row);
+        UNROLL for (int r = 0; r < R; r++) {
+            vf x = load(q + r * q_row + c);
+            UNROLL for (int j = 0; j < J; j++) acc[r][j] = fma(x, k[j], acc[r][j]);
+        }
     }
-    UNROLL for (int r = 0; r < R; r++) {
-        float total = sum_of(acc[r]);
-        for (int64_t i = c; i < a.d; i++) total += q[r * q_row + i] * element(a, a.k, key + i);
-        out[r] = total;
+    for (int r = 0; r < R; r++) for (int j = 0; j < J; j++) {
+        float total = sum_of(acc[r][j]);
+        for (int64_t i = c; i < a.d; i++) total += q[r * q_row + i] * element(a, a.k, key + j * a.ks.row + i);
+        to[r * n + j] = total;
     }
 }
-typedef void (*Dots)(const Decode &, const float *, int64_t, int64_t, float *);
-static Dots dots_of(int64_t rows) {
-    static const Dots table[] = {dots<1>, dots<2>, dots<3>, dots<4>, dots<5>, dots<6>, dots<7>, dots<8>};
+
+// The columns of R output rows from `col` on, C vectors of them, plus weights times values of some keys.
+template <int R, int C> static void add_values(const Decode &w, int64_t first, int64_t last, int64_t col, float *out) {
+    const Args &a = w.a;
+    int64_t n = padded(a.n_k, 16), base = w.b * a.vs.batch + w.kv * a.vs.head + col;
+    bool masked = a.keep || a.causal;
+    vf acc[R][C], v[C];
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int c = 0; c < C; c++) acc[r][c] = load(out + r * a.dv + col + c * W);
+    for (int64_t j = first; j < last; j++) {
+        UNROLL for (int c = 0; c < C; c++) v[c] = load_some(a, a.v, base + j * a.vs.row + c * W, a.vs.row);
+        UNROLL for (int r = 0; r < R; r++) {
+            float p = w.logits[r * n + j];
+            if (masked && p == HIDDEN) continue;
+            UNROLL for (int c = 0; c < C; c++) acc[r][c] = fma(splat(p), v[c], acc[r][c]);
+        }
+    }
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int c = 0; c < C; c++) store(out + r * a.dv + col + c * W, acc[r][c]);
+}
+
+constexpr int ABREAST = W == 16 ? 4 : 2;   // keys or columns that are in registers beside the rows
+struct Products {
+    void (*dot)(const Decode &, const float *, int64_t, int64_t, float *), (*dots)(const Decode &, const float *, int64_t, int64_t, float *);
+    void (*add)(const Decode &, int64_t, int64_t, int64_t, float *), (*adds)(const Decode &, int64_t, int64_t, int64_t, float *);
+};
+template <int R> constexpr Products products() { return {dots<R, 1>, dots<R, ABREAST>, add_values<R, 1>, add_values<R, ABREAST>}; }
+static const Products &products_of(int64_t rows) {
+    static const Products table[] = {products<1>(), products<2>(), products<3>(), products<4>(),
+                                     products<5>(), products<6>(), products<7>(), products<8>()};
     return table[rows - 1];
 }
 
@@ -95,18 +127,15 @@ static void chunk_scores(const Decode &w, float *q, int64_t first, int64_t last)
         int64_t from = at.b * a.qs.batch + at.h * a.qs.head + at.i * a.qs.row;
         for (int64_t c = 0; c < a.d; c++) q[r * q_row + c] = element(a, a.q, from + c) * a.scale;
     }
-    Dots product = dots_of(rows);
+    const Products &products = products_of(rows);
     bool masked = a.keep || a.causal;
-    int64_t base = w.b * a.ks.batch + w.kv * a.ks.head;
-    for (int64_t j = first; j < last; j++) {
-        float x[MOST_ROWS];
-        if (masked && !any_sees(w, j)) {
-            for (int64_t r = 0; r < rows; r++) w.logits[r * n + j] = HIDDEN;
-            continue;
-        }
-        product(w, q, q_row, base + j * a.ks.row, x);
-        for (int64_t r = 0; r < rows; r++) w.logits[r * n + j] = x[r];
+    int64_t base = w.b * a.ks.batch + w.kv * a.ks.head, j = first;
+    for (; !masked && j + ABREAST <= last; j += ABREAST) products.dots(w, q, q_row, base + j * a.ks.row, w.logits + j);
+    for (; j < last; j++) {
+        if (!masked || any_sees(w, j)) products.dot(w, q, q_row, base + j * a.ks.row, w.logits + j);
+        else for (int64_t r = 0; r < rows; r++) w.logits[r * n + j] = HIDDEN;
     }
+    for (; j < padded(last, W); j++) for (int64_t r = 0; r < rows; r++) w.logits[r * n + j] = HIDDEN;
 }
 
 static void adjust_row(const Decode &w, int64_t r, int64_t first, int64_t last) {   // cap, bias and mask
@@ -123,14 +152,20 @@ static void adjust_row(const Decode &w, int64_t r, int64_t first, int64_t last) 
     }
 }
 
-static Partial row_extremes(const float *x, int64_t count, bool masked) {
-    Partial p{HIDDEN, __builtin_inff(), 0, 0, 0, 0};
-    for (int64_t j = 0; j < count; j++) {
-        if (masked && x[j] == HIDDEN) continue;
-        p.max = x[j] > p.max ? x[j] : p.max;
-        p.min = x[j] < p.min ? x[j] : p.min;
-        p.bad += x[j] * 0.0f;
-        p.n_keys++;
+static Partial row_extremes(const float *x, int64_t count) {
+    const vf hidden = splat(HIDDEN), far = splat(__builtin_inff());
+    vf top = hidden, low = far, bad = splat(0.0f);
+    vi seen = vi{};
+    for (int64_t j = 0; j < count; j += W) {
+        vf some = load(x + j);
+        vi out = some == hidden;   // -1 where hidden
+        top = maximum(some, top), low = minimum(select(out, far, some), low);
+        bad += some * splat(0.0f), seen += out + 1;
+    }
+    Partial p{HIDDEN, __builtin_inff(), 0, 0, sum_of(bad), 0};
+    for (int i = 0; i < W; i++) {
+        p.max = top[i] > p.max ? top[i] : p.max, p.min = low[i] < p.min ? low[i] : p.min;
+        p.n_keys += seen[i];
     }
     return p;
 }
@@ -139,13 +174,22 @@ static Partial row_extremes(const float *x, int64_t count, bool masked) {
 static void row_powers(const float *x, int64_t count, float top, float beta, float &sum, float &moment) {
     vf total = splat(0.0f), first = splat(0.0f);
     for (int64_t j = 0; j < count; j += W) {
-        alignas(64) float some[W];
-        for (int i = 0; i < W; i++) some[i] = j + i < count ? x[j + i] : HIDDEN;
-        vf y = (load(some) - splat(top)) * splat(beta), e = power_of_two(y);
+        vf y = (load(x + j) - splat(top)) * splat(beta), e = power_of_two(y);
         total += e;
         first = fma(y, e, first);
     }
     sum = sum_of(total), moment = sum_of(first);
+}
+
+// Logits of a piece of a row become its weights 2^y; hidden keys stay marked. Returns Σ 2^y.
+static float weigh_row(float *x, int64_t count, float top, float beta) {
+    vf total = splat(0.0f);
+    for (int64_t j = 0; j < count; j += W) {
+        vf some = load(x + j), e = power_of_two((some - splat(top)) * splat(beta));
+        total += e;
+        store(x + j, select(some == splat(HIDDEN), some, e));
+    }
+    return sum_of(total);
 }
 
 static void phase_logits(Decode &w) {
@@ -156,7 +200,7 @@ static void phase_logits(Decode &w) {
         adjust_row(w, r, first, last);
         const float *x = w.logits + r * padded(a.n_k, 16) + first;
         Partial &p = w.partial[w.chunk * rows + r];
-        p = row_extremes(x, last - first, a.keep || a.causal);
+        p = row_extremes(x, last - first);
         if (wants_sums(a) && p.n_keys) row_powers(x, last - first, p.max, LOG2E, p.sum, p.moment);
     }
 }
@@ -186,27 +230,30 @@ static void phase_beta(Decode &w) {
     }
 }
 
+constexpr int64_t STRETCH = 64;   // keys whose values stay in cache while their columns are gone through
+
+static void some_values(const Decode &w, int64_t first, int64_t last, float *out) {
+    const Args &a = w.a;
+    const Products &products = products_of(shared_rows(a));
+    int64_t n = padded(a.n_k, 16), c = 0;
+    for (; c + ABREAST * W <= a.dv; c += ABREAST * W) products.adds(w, first, last, c, out);
+    for (; c + W <= a.dv; c += W) products.add(w, first, last, c, out);
+    for (; c < a.dv; c++)
+        for (int64_t r = 0; r < shared_rows(a); r++)
+            for (int64_t j = first; j < last; j++) {
+                float p = w.logits[r * n + j];
+                if (p != HIDDEN) out[r * a.dv + c] += p * element(a, a.v, w.b * a.vs.batch + w.kv * a.vs.head + j * a.vs.row + c);
+            }
+}
+
 static void phase_values(Decode &w) {
     const Args &a = w.a;
     int64_t rows = shared_rows(a), n = padded(a.n_k, 16), first = w.chunk * CHUNK, last = smaller(a.n_k, first + CHUNK);
     float *out = w.out + w.chunk * rows * a.dv;
-    bool masked = a.keep || a.causal;
-    int64_t base = w.b * a.vs.batch + w.kv * a.vs.head;
     memset(out, 0, rows * a.dv * 4);
-    for (int64_t r = 0; r < rows; r++) {
-        float moment, *total = w.totals + w.chunk * rows + r;
-        row_powers(w.logits + r * n + first, last - first, w.state[r].top, w.state[r].beta, *total, moment);
-    }
-    for (int64_t j = first; j < last; j++)
-        for (int64_t r = 0; r < rows; r++) {
-            float x = w.logits[r * n + j];
-            if (masked && x == HIDDEN) continue;
-            vf p = power_of_two(splat((x - w.state[r].top) * w.state[r].beta));
-            int64_t c = 0;
-            float *to = out + r * a.dv;
-            for (; c + W <= a.dv; c += W) store(to + c, fma(p, load_some(a, a.v, base + j * a.vs.row + c), load(to + c)));
-            for (; c < a.dv; c++) to[c] += p[0] * element(a, a.v, base + j * a.vs.row + c);
-        }
+    for (int64_t r = 0; r < rows; r++)
+        w.totals[w.chunk * rows + r] = weigh_row(w.logits + r * n + first, last - first, w.state[r].top, w.state[r].beta);
+    for (int64_t j = first; j < last; j += STRETCH) some_values(w, j, smaller(last, j + STRETCH), out);
 }
 
 static void phase_finish(Decode &w) {

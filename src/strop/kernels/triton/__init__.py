@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from strop._extras import command
 from strop._types import Rows
 from strop.kernels.implementation import Implementation
 from strop.kernels.request import Request
@@ -25,7 +26,7 @@ from strop.sharpness import RowStats, upcast
 if TYPE_CHECKING:
     from strop.kernels.triton.call import KernelCall
 
-MISSING = None if find_spec("triton") else "triton is not installed (pip install 'strop[gpu]')"
+MISSING = None if find_spec("triton") else f"triton is not installed ({command('gpu')})"
 """Why there are no kernels. Asked once: torch.compile cannot trace how a package is found."""
 
 WIDEST = 256

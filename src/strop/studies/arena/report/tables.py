@@ -24,8 +24,8 @@ def leaderboard(found: Board) -> Table:
         *(Column(task, f"{task} (control)", percent, "right") for task in controls),
         Column("cost", "training time ÷ softmax", lambda v: fixed(v, 2), "right"),
     ]
-    best = [_largest([row[1 + j] for row in rows]) for j in range(1 + len(sharp) + len(controls))]
-    marks = frozenset((i, 1 + j) for j, i in enumerate(best) if i is not None)
+    scored = range(1, 2 + len(sharp) + len(controls))
+    marks = frozenset((i, j) for j in scored for i in _largest([row[j] for row in rows]))
     return Table(columns, rows, "Score, %: mean accuracy over sizes larger than any in training", best=marks)
 
 
@@ -85,6 +85,7 @@ def mean_or_none(values: Sequence[float]) -> float | None:
     return statistics.fmean(values) if values else None
 
 
-def _largest(values: Sequence[object]) -> int | None:
-    there = [(value, -i) for i, value in enumerate(values) if isinstance(value, float)]
-    return -max(there)[1] if there else None
+def _largest(values: Sequence[object]) -> list[int]:
+    """Return where the largest number stands, every place of it."""
+    top = max((value for value in values if isinstance(value, float)), default=None)
+    return [i for i, value in enumerate(values) if top is not None and value == top]

@@ -8,6 +8,7 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
+from strop.errors import MissingExtraError
 from strop.records.origin import version
 
 
@@ -36,7 +37,7 @@ def command(extra: str) -> str:
 
 def find_clone() -> Path | None:
     """Return the clone of the repository that is being run, if it is one."""
-    folder = Path(__file__).parents[3]
+    folder = Path(__file__).parents[2]
     return folder if (folder / "pyproject.toml").is_file() else None
 
 
@@ -45,7 +46,12 @@ def need(*wanted: str) -> None:
     found = extras()
     for extra in wanted:
         for package in missing(found.get(extra, [])):
-            raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+            raise tell_missing(package)
+
+
+def tell_missing(module: str) -> MissingExtraError:
+    """Return the error that says which package is missing and what adds it."""
+    return MissingExtraError(f"this needs the package {module!r}. {remedy(module)}", name=module)
 
 
 def remedy(module: str) -> str:
