@@ -48,11 +48,13 @@ def test_echoes_take_the_place_of_their_share_of_the_steps():
     assert kinds(100, 2) == "ee"
 
 
-def test_prose_has_every_length_in_turn_and_no_window_of_two_splits():
-    data = Data(Recipe(lengths=(20, 50), windows=3))
+def test_prose_mixes_its_lengths_evenly_and_no_window_is_in_two_splits():
+    data = Data(Recipe(lengths=(20, 40), windows=12))
     parts = {split: data.prose(READER, split) for split in ("train", "validation")}
-    for windows in parts.values():
-        assert [ids.shape[1] for ids in windows] == [20, 50] * 3
+    lengths = {split: [ids.shape[1] for ids in windows] for split, windows in parts.items()}
+    assert lengths["train"] == [20, 40, 20] * 6  # as many tokens of each
+    assert sorted(lengths["validation"]) == [20] * 4 + [40] * 3  # a third, and three at least
+    assert [ids.shape[1] for ids in Data(Recipe(lengths=(20, 40), windows=1)).prose(READER, "train")] == [20, 40]
     texts = {split: {tuple(ids[0].tolist()) for ids in windows} for split, windows in parts.items()}
     assert not texts["train"] & texts["validation"]
 

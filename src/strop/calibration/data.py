@@ -35,6 +35,9 @@ GUARDED_SIZE = 24
 TOKENS = 300
 """Length of a guarded group, but for a single passage that is longer."""
 
+LEAST = 3
+"""Windows of prose of each length, at least."""
+
 LONG = 4
 """How many times the trusted length a long text has."""
 
@@ -86,10 +89,18 @@ class Data:
         return learned, validated
 
     def prose(self, reader: Reader, split: Split) -> list[Tensor]:
-        """Return `windows` of prose [1, n] of every length, the lengths taken in turn."""
-        text = read_prose(split, self.recipe.prose)
-        by_length = [cut_windows(reader, text, n, self.recipe.windows).split(1) for n in self.recipe.lengths]
-        return [window for together in zip(*by_length, strict=True) for window in together]
+        """Return windows of prose [1, n], the lengths mixed evenly: `windows` of the shortest, a third to stop by.
+
+        Of other lengths there are fewer, with about as many tokens in all, but at least LEAST.
+        """
+        text, shortest = read_prose(split, self.recipe.prose), min(self.recipe.lengths)
+        most = self.recipe.windows if split == "train" else -(-self.recipe.windows // 3)
+        placed: list[tuple[float, Tensor]] = []
+        for n in self.recipe.lengths:
+            count = max(min(most, LEAST), most * shortest // n)
+            windows = cut_windows(reader, text, n, count).split(1)
+            placed += [((i + 0.5) / count, window) for i, window in enumerate(windows)]
+        return [window for _, window in sorted(placed, key=lambda one: one[0])]
 
     def texts(self, reader: Reader, count: int = 4) -> dict[int, Tensor]:
         """Return texts of the trusted length, twice it and four times it, for `hold_entropy`."""

@@ -35,7 +35,7 @@ def calibrate(
     form: str = Settings.form,
     rank: int = Settings.rank,
     outputs: bool = Settings.outputs,
-    sizes: tuple[int, int] = Recipe.sizes,
+    sizes: tuple[int, int] | None = None,
     phrasings: Sequence[str] | None = None,
     judged: Sequence[int] = Recipe.judged,
     echoes: int = Recipe.echoes,
@@ -78,7 +78,7 @@ def calibrate(
             outputs: none.
         rank: The rank of the form query.
         outputs: Scale each head's output too, as SEAL does.
-        sizes: Smallest and largest size of the task.
+        sizes: Smallest and largest size of the task. None: those at which the model begins to fail, found by doubling.
         phrasings: Phrasings of a built-in task to use. None: all but the held-out ones.
         judged: Sizes of the validation prompts. None: the largest size that is learned.
         echoes: Steps in a hundred that learn from an echo, a text that ends by saying again what it said, instead of
@@ -122,12 +122,13 @@ def calibrate(
     prompts = read_prompts(task)
     named = "jsonl" if prompts is not None else str(task)
     recipe = Recipe(
-        task=named, sizes=sizes, phrasings=tuple(phrasings or ()), seed=seed,
+        task=named, sizes=sizes or Recipe.sizes, phrasings=tuple(phrasings or ()), seed=seed,
         data=None if prompts is None else prompts.name,
         prose=None if prose is None else str(prose), lengths=tuple(lengths), windows=windows, trusted=trusted,
         guard=_choose_guard(guard, named), guard_leads=guard_leads, judged=tuple(judged), echoes=echoes,
     )  # fmt: skip
     from strop.calibration.data import Data
+    from strop.calibration.sizes import suit_sizes
 
     with show_progress("reading the data", None, progress):
         checksum = Data(recipe, prompts).checksum(steps)  # wrong data are told before the model is opened
@@ -141,11 +142,15 @@ def calibrate(
     opened = open_model(model, tokenizer, name, progress, device, dtype)
     check_reached(opened.model, partial)
     recipe = replace(recipe, lengths=fit_lengths(recipe.lengths, opened.model, beyond))
+    reader = Reader(opened.tokenizer, device_of(opened.model))
+    if sizes is None and prompts is None and named != "text":
+        with freeze(opened.model):
+            recipe = suit_sizes(opened.model, reader, recipe, progress)
+        checksum = Data(recipe, prompts).checksum(steps)
     data, depends = Data(recipe, prompts), _depends(opened.model, recipe, settings, checksum)
     run = None if runs is None else Run.of(depends, "calibrate", runs)
     state = None if run is None else run.folder / "state.safetensors"
     with freeze(opened.model), nullcontext() if run is None else run.work_on(depends):
-        reader = Reader(opened.tokenizer, device_of(opened.model))
         edge = _find_edge(opened.model, reader, data, settings, state, progress)
     about = {"checksum": checksum, "prompts": None if prompts is None else prompts.checksum}
     edge = replace(edge, made={**edge.made, "model": opened.name, "recipe": vars(recipe) | about})
