@@ -26,13 +26,13 @@ from strop.tasks.passages import Passage, TextTask, sample
 from strop.tasks.prompts import Prompts
 from strop.tasks.prose import Split, checksum, cut_windows, read_prose
 
-GUARDED = 4
+GUARDED = 6
 """Groups of each guarded task to learn by."""
 
 GUARDED_SIZE = 24
 """Largest size of a guarded passage, whatever the task's: a guard must not cost more than the task."""
 
-TOKENS = 300
+TOKENS = 200
 """Length of a guarded group, but for a single passage that is longer."""
 
 LEAST = 3
@@ -50,10 +50,12 @@ class Data:
     prompts: Prompts | None = None
 
     def batches(self, model: nn.Module, reader: Reader, steps: int) -> list[Batch]:
-        """Return a batch for every step: one passage, or one long text, each."""
+        """Return a batch for every step: `passages` of a built-in task, one of a user's own, or one long text."""
         if self.recipe.task == "text":
             return self._cut_texts(model, reader, "train", steps)
-        batches: list[Batch] = [Answers([reader.encode(passage)]) for passage in self._learned(steps)]
+        each = self.recipe.passages if self.prompts is None else 1
+        read = [reader.encode(passage) for passage in self._learned(steps * each)]
+        batches: list[Batch] = [Answers(read[i : i + each]) for i in range(0, len(read), each)]
         return self._mix_echoes(batches, model, reader) if self.recipe.echoes else batches
 
     def validation(self, model: nn.Module, reader: Reader) -> list[Batch]:
@@ -112,7 +114,11 @@ class Data:
         texts = read_prose("train", self.recipe.prose) + read_prose("validation", self.recipe.prose)
         if self.recipe.task == "text":
             return checksum(texts)
-        passages = self._learned(steps) if self.prompts is None else self.prompts.split(self.recipe.seed)[:2]
+        passages = (
+            self._learned(steps * self.recipe.passages)
+            if self.prompts is None
+            else self.prompts.split(self.recipe.seed)[:2]
+        )
         return checksum(repr(passages) + texts)
 
     def _cut_texts(self, model: nn.Module, reader: Reader, split: Split, count: int) -> list[Batch]:

@@ -23,7 +23,7 @@ STEP = 0.04
 MEAN, SQUARE = 0.9, 0.95
 """How much of the running means is kept a step."""
 
-FIRST_WEIGHT = 20.0
+FIRST_WEIGHT = 40.0
 """Nats of the task that a nat of drift costs at first."""
 
 

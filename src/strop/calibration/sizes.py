@@ -45,8 +45,8 @@ def choose_sizes(recipe: Recipe, found: Failure) -> Recipe:
     """Return the recipe with sizes below and at the one that fails."""
     if found.size is None:
         raise NothingToMendError(
-            f"{recipe.task} must have a size at which the model fails, got {min(found.tried.values()):.0%} right or more "
-            f"up to size {found.largest}, the largest that fits its context. No edge is needed; --sizes overrides."
+            f"{recipe.task} must have a size at which the model fails, got {min(found.tried.values()):.0%} right or "
+            f"more up to size {found.largest}, the largest that fits its context. No edge is needed; --sizes overrides."
         )
     low, high = (max(least, size) for least, size in zip(Recipe.sizes, (found.size // 4, found.size), strict=True))
     task = find_task(recipe.task)

@@ -48,7 +48,7 @@ def calibrate(
     harm: float = Settings.harm,
     guard_leads: bool = Recipe.guard_leads,
     recompute: bool = Settings.recompute,
-    half: bool = Settings.half,
+    half: bool | None = None,
     sparsity: float = Settings.sparsity,
     windows: int = Recipe.windows,
     lengths: Sequence[int] = Recipe.lengths,
@@ -92,9 +92,10 @@ def calibrate(
         harm: What guarded answers may lose, in nats a token.
         guard_leads: Guard what right answers lead by, not how likely they are.
         recompute: Run layers twice instead of remembering them: less memory.
-        half: Multiply by the frozen weights in bfloat16 meanwhile: faster on a processor that has it (avx512_bf16).
+        half: Multiply by the frozen weights in bfloat16 meanwhile. None: where the processor has it (avx512_bf16) and
+            the model is large enough for it to be faster.
         sparsity: L1 penalty that leaves heads alone.
-        windows: Texts of prose of each length.
+        windows: Texts of prose of the shortest length, of longer ones fewer; a third as many to stop by.
         lengths: Tokens of prose to hold still.
         prose: UTF-8 text to hold still. None: Python's own documentation.
         beyond: Read prose of lengths beyond the positions that the model was built for, with a warning.
@@ -117,7 +118,7 @@ def calibrate(
         ('constant', 'recall')
     """
     settings = Settings(
-        form, outputs, steps, rate, budget, harm, sparsity, every, recompute=recompute, rank=rank, half=half
+        form, outputs, steps, rate, budget, harm, sparsity, every, recompute=recompute, rank=rank, half=bool(half)
     )
     prompts = read_prompts(task)
     named = "jsonl" if prompts is not None else str(task)
@@ -128,6 +129,7 @@ def calibrate(
         guard=_choose_guard(guard, named), guard_leads=guard_leads, judged=tuple(judged), echoes=echoes,
     )  # fmt: skip
     from strop.calibration.data import Data
+    from strop.calibration.half_products import saves_time
     from strop.calibration.sizes import suit_sizes
 
     with show_progress("reading the data", None, progress):
@@ -147,6 +149,7 @@ def calibrate(
         with freeze(opened.model):
             recipe = suit_sizes(opened.model, reader, recipe, progress)
         checksum = Data(recipe, prompts).checksum(steps)
+    settings = replace(settings, half=saves_time(opened.model) if half is None else half)
     data, depends = Data(recipe, prompts), _depends(opened.model, recipe, settings, checksum)
     run = None if runs is None else Run.of(depends, "calibrate", runs)
     state = None if run is None else run.folder / "state.safetensors"

@@ -10,9 +10,10 @@ import click
 
 from strop._checks import require
 from strop.calibration import calibrate
-from strop.calibration.settings import GUARD
+from strop.calibration.settings import GUARD, Recipe
 from strop.cli import extras, options, output
 from strop.cli.kept import keep
+from strop.errors import NothingToMendError
 
 OF_DESCENT = (
     "steps", "every", "rate", "budget", "guard", "harm", "guard_leads", "recompute", "half", "sparsity", "rank",
@@ -69,9 +70,13 @@ def command(
     from strop.pretrained import Pretrained
 
     opened, bars = Pretrained(model, dtype, trust_remote_code, device=device), output.bars(as_json)
-    _check_test(task, given["sizes"][-1], test_prompts)
+    _check_test(task, (given["sizes"] or Recipe.sizes)[-1], test_prompts)
     keep("the steps so far", given["runs"] / "calibrate", "*/state.safetensors")
-    edge = calibrate(opened, None, task, **given, progress=bars)
+    try:
+        edge = calibrate(opened, None, task, **given, progress=bars)
+    except NothingToMendError as found:
+        output.show_json({"edge": None, "summary": str(found)}) if as_json else output.say(str(found))
+        return
     edge.save(out)
     if test_prompts:
         _test(opened, edge, task, test_prompts, out, given["runs"], as_json)

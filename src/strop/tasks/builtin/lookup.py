@@ -18,7 +18,6 @@ from strop.tasks.nouns import plain, similar
 from strop.tasks.passages import Draw, Passage, TextTask
 from strop.tasks.wordings import Wording, draw_wording
 
-
 DRAWN = "drawn"
 """The phrasing whose wording is another one in every passage."""
 
