@@ -36,10 +36,11 @@ def compare_means(before: Sequence[Record], after: Sequence[Record]) -> list[Rec
     rows: list[Record] = []
     for name, tasks in MEANS.items():
         for tokens in (*lengths, None) if len(lengths) > 1 else lengths:
-            chosen = [p for (task, n), p in groups.items() if task in tasks and tokens in (n, None)]
-            pairs = [pair for cell in chosen for pair in cell]
-            if len(chosen) >= len(tasks):
-                rows.append({"task": name, "phrasing": OWN, "size": tokens, **_compare(pairs), **_change(chosen)})
+            chosen = {key: pairs for key, pairs in groups.items() if key[0] in tasks and tokens in (key[1], None)}
+            if {task for task, _ in chosen} == set(tasks):
+                cells = list(chosen.values())
+                every = [pair for cell in cells for pair in cell]
+                rows.append({"task": name, "phrasing": OWN, "size": tokens, **_compare(every), **_change(cells)})
     return _correct(rows)
 
 
