@@ -11,7 +11,7 @@ from strop.cli import extras, options, output
 from strop.cli.kept import keep
 from strop.errors import ArgumentError
 from strop.studies import RUNS
-from strop.studies.rivals.board import Board
+from strop.studies.rivals.board import RivalBoard
 
 
 @click.command(
@@ -26,10 +26,10 @@ from strop.studies.rivals.board import Board
 @click.argument("model", required=False)
 @click.option("--rivals", type=options.Words(), help="Names, or files of edges, between commas.  [default: all]")
 @click.option("--sizes", type=options.Integers(), help="Pairs of look-up.  [default: 16,48,96]")
-@click.option("--prompts", type=click.IntRange(min=1), help=f"Prompts of a wording.  [default: {Board.prompts}]")
+@click.option("--prompts", type=click.IntRange(min=1), help=f"Prompts of a wording.  [default: {RivalBoard.prompts}]")
 @click.option("--tokens", help="Lengths of RULER; none leaves it out.  [default: 1024]")
-@click.option("--documents", type=click.IntRange(min=1), help=f"Of a RULER task.  [default: {Board.documents}]")
-@click.option("--steps", type=click.IntRange(min=1), help=f"Of all that learn.  [default: {Board.steps}]")
+@click.option("--documents", type=click.IntRange(min=1), help=f"Of a RULER task.  [default: {RivalBoard.documents}]")
+@click.option("--steps", type=click.IntRange(min=1), help=f"Of all that learn.  [default: {RivalBoard.steps}]")
 @click.option("--rates", help="Learning rates of adapters.  [default: 0.001,0.003,0.01]")
 @click.option("--seed", type=click.IntRange(min=0), help="Of all randomness.  [default: 0]")
 @click.option("--show", is_flag=True, help="Run nothing: print the board from what is finished.")
@@ -48,15 +48,15 @@ def command(
     Training-free temperatures, PEFT's LoRA and (IA)³ on the same data, two-shot prompts, edges. Everything is kept.
     """
     from strop.records import read_csv
-    from strop.studies.rivals.table import tabulate
+    from strop.studies.rivals.table import tabulate_rivals
 
     if records is not None:
-        output.show(tabulate(read_csv(records)))
+        output.show(tabulate_rivals(read_csv(records)))
         return
     if model is None:
         raise ArgumentError("MODEL must be given, got none. For example: strop rivals smollm2.")
     board = _board(**chosen)
-    extras.need("hf", "report", "peft", *(["judge"] if board.tokens and not show else []))
+    extras.need(*needed_extras(board, rivals, show))
     options.check_folder(out)
     options.use_threads(threads)
     keep("finished runs", out / "rivals", "*/done.json")
@@ -78,7 +78,13 @@ def command(
     output.say(f"Page: {page}")
 
 
-def _board(tokens: str | None, rates: str | None, **chosen: Any) -> Board:
+def needed_extras(board: RivalBoard, rivals: tuple[str, ...] | None, show: bool) -> list[str]:
+    """Return what a board needs: PEFT for adapters, lm-evaluation-harness for RULER."""
+    adapters = rivals is None or any(name.startswith(("lora", "ia3")) for name in rivals)
+    return ["hf", "report", *(["peft"] if adapters else []), *(["judge"] if board.tokens and not show else [])]
+
+
+def _board(tokens: str | None, rates: str | None, **chosen: Any) -> RivalBoard:
     given = {name: value for name, value in chosen.items() if value is not None}
     try:
         if tokens is not None:
@@ -87,4 +93,4 @@ def _board(tokens: str | None, rates: str | None, **chosen: Any) -> Board:
             given["rates"] = tuple(float(part) for part in rates.split(","))
     except ValueError:
         raise ArgumentError(f"--tokens and --rates must be numbers between commas, got {tokens or rates!r}.") from None
-    return Board(**given)
+    return RivalBoard(**given)

@@ -3,7 +3,7 @@
 import pytest
 
 from strop.errors import ArgumentError
-from strop.evaluation.judging.bench import RULER, Bench, Cell
+from strop.evaluation.judging.bench import RULER, Bench, BenchCell
 
 
 def test_ruler_is_six_tasks_at_four_lengths():
@@ -14,8 +14,8 @@ def test_ruler_is_six_tasks_at_four_lengths():
 
 
 def test_any_task_of_the_harness_has_a_cell():
-    assert Bench.of("lm-eval:arc_easy,piqa").cells() == [Cell("arc_easy", None), Cell("piqa", None)]
-    assert Bench.of("lm-eval:niah_multivalue", (4096,)).cells() == [Cell("niah_multivalue", 4096)]
+    assert Bench.of("lm-eval:arc_easy,piqa").cells() == [BenchCell("arc_easy", None), BenchCell("piqa", None)]
+    assert Bench.of("lm-eval:niah_multivalue", (4096,)).cells() == [BenchCell("niah_multivalue", 4096)]
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ pytest.importorskip("wonderwords", reason="needs the extra judge")
 
 from strop.errors import ArgumentError
 from strop.evaluation.judging import harness as harness_module
-from strop.evaluation.judging.bench import Cell
+from strop.evaluation.judging.bench import BenchCell
 from strop.evaluation.judging.harness import open_harness
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-NEEDLE = Cell("niah_multikey_2", 1024)
+NEEDLE = BenchCell("niah_multikey_2", 1024)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def documents(drawn, count: int = 3) -> list[dict[str, object]]:
     return list(task.test_docs())[:count]
 
 
-@pytest.mark.parametrize("cell", [NEEDLE, Cell("ruler_cwe", 2048)])
+@pytest.mark.parametrize("cell", [NEEDLE, BenchCell("ruler_cwe", 2048)])
 def test_the_same_seed_draws_the_same_documents(harness, cell):
     state = random.getstate()
     first = documents(harness.draw(cell, 0))
@@ -103,4 +103,4 @@ def test_a_real_model_is_asked_and_kept_as_it_was(harness):
 
 def test_a_task_that_the_harness_does_not_know_is_named(harness):
     with pytest.raises(ArgumentError, match="must name a task of lm-evaluation-harness, got 'no_such_task'"):
-        harness.draw(Cell("no_such_task", None), 0)
+        harness.draw(BenchCell("no_such_task", None), 0)

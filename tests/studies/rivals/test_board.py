@@ -6,14 +6,14 @@ import torch
 
 from strop.errors import ArgumentError
 from strop.pretrained.load import Opened
-from strop.studies.rivals import Board, run_board
+from strop.studies.rivals import RivalBoard, run_board
 from strop.studies.rivals.board import BoardCell
 from strop.studies.rivals.rival import RIVALS, UNTOUCHED
 from strop.studies.rivals.shots import add_shots
-from strop.studies.rivals.table import tabulate
+from strop.studies.rivals.table import tabulate_rivals
 from strop.tasks.passages import Passage
 
-SMALL = Board(
+SMALL = RivalBoard(
     sizes=(4,), prompts=2, questions=2, counting=4, prose=(24,), windows=2, tokens=(), pairs=(2, 3), judged=(3,),
     steps=2, rates=(1e-2, 1e-1),
 )  # fmt: skip
@@ -77,9 +77,9 @@ def test_a_board_is_built_up_in_several_sittings_and_its_table_from_records(open
 
     first = run_board(opened, SMALL, ["log-n"], tmp_path)
     measured = []
-    measure = study.measure
+    measure = study.measure_cell
     monkeypatch.setattr(
-        study, "measure", lambda cell, rival, *more: measured.append(rival.name) or measure(cell, rival, *more)
+        study, "measure_cell", lambda cell, rival, *more: measured.append(rival.name) or measure(cell, rival, *more)
     )
     second = run_board(opened, SMALL, ["log-n", "two-shot"], tmp_path)
     assert set(measured) == {"two-shot"}
@@ -89,7 +89,7 @@ def test_a_board_is_built_up_in_several_sittings_and_its_table_from_records(open
     assert [row["value"] for row in kept] == [row["value"] for row in again]
     shown = run_board(opened, SMALL, ["log-n", "lora-1-q"], tmp_path, show=True)
     assert [one.name for one in shown.found] == [UNTOUCHED, "log-n"]
-    table = tabulate(second.records())
+    table = tabulate_rivals(second.records())
     assert [row[0] for row in table.rows] == [UNTOUCHED, "log-n", "two-shot"]
     assert "± " in table.text()
     second.page().write(tmp_path / "page.html")
@@ -109,7 +109,7 @@ def test_marks_are_of_corrected_p_values():
         }
         return {**head, "prompts": 9, "p": p, "p_holm": p, "note": "", "bakes": None}
 
-    table = tabulate([row(UNTOUCHED, 0.5, None), row("a", 0.9, 0.01), row("b", 0.1, 0.01), row("c", 0.9, 0.06)])
+    table = tabulate_rivals([row(UNTOUCHED, 0.5, None), row("a", 0.9, 0.01), row("b", 0.1, 0.01), row("c", 0.9, 0.06)])
     assert [line[1][:5] for line in table.rows] == ["50.0 ", "90.0▲", "10.0▼", "90.0 "]
 
 
@@ -126,7 +126,7 @@ def test_ruler_is_kept_where_evaluate_keeps_it(opened, tmp_path, monkeypatch):
             marker.run(change[0], cell).finish(marker.config(change[0], cell), rows)
 
     monkeypatch.setattr(verb, "measure_cells", measure_cells)
-    board = Board(**{**vars(SMALL), "tokens": (1024,), "documents": 1})
+    board = RivalBoard(**{**vars(SMALL), "tokens": (1024,), "documents": 1})
     found = run_board(opened, board, [], tmp_path).found[0]
     assert len(asked) == 6
     assert asked[0] == (None, "niah_single_1 at 1,024 tokens")
@@ -136,5 +136,5 @@ def test_ruler_is_kept_where_evaluate_keeps_it(opened, tmp_path, monkeypatch):
 
 
 def test_an_unknown_rival_is_refused(opened, tmp_path):
-    with pytest.raises(ArgumentError, match="rivals must be known, got .lora."):
+    with pytest.raises(ArgumentError, match="rivals must be known, got 'lora'"):
         run_board(opened, SMALL, ["lora"], tmp_path)

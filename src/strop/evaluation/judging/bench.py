@@ -26,7 +26,7 @@ OTHERS = "lm-eval:"
 
 
 @dataclass(frozen=True)
-class Cell:
+class BenchCell:
     """One task at one length. None: documents as long as they are."""
 
     task: str
@@ -45,7 +45,7 @@ class Bench:
         >>> len(bench.cells()), str(bench.cells()[0])
         (6, 'niah_single_1 at 1,024 tokens')
         >>> Bench.of("lm-eval:arc_easy").cells()
-        [Cell(task='arc_easy', tokens=None)]
+        [BenchCell(task='arc_easy', tokens=None)]
     """
 
     name: str
@@ -74,6 +74,6 @@ class Bench:
         rule = f"lengths of RULER must be at least {SHORTEST:,} tokens"
         require(self.name != "ruler" or least >= SHORTEST, rule, least, "Its tasks hold a question and an example")
 
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[BenchCell]:
         """Return every task at every length, the short ones first."""
-        return [Cell(task, tokens) for tokens in self.lengths or (None,) for task in self.tasks]
+        return [BenchCell(task, tokens) for tokens in self.lengths or (None,) for task in self.tasks]

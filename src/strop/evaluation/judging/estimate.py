@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from strop.evaluation.judging.bench import Cell
+from strop.evaluation.judging.bench import BenchCell
 from strop.evaluation.judging.harness import batch_of
 from strop.patching.placement import device_of
 from strop.pretrained.load import count_positions
@@ -19,7 +19,7 @@ STEPS = 60
 
 
 @torch.no_grad()
-def estimate_seconds(model: nn.Module, cells: Sequence[Cell], documents: int) -> float | None:
+def estimate_seconds(model: nn.Module, cells: Sequence[BenchCell], documents: int) -> float | None:
     """Return seconds: reading n tokens takes a·n + b·n², writing a token as long as reading one. None: no length."""
     if any(cell.tokens is None for cell in cells):
         return None

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from strop._checks import require
 from strop.errors import ArgumentError
-from strop.evaluation.judging.bench import RULER, Cell
+from strop.evaluation.judging.bench import RULER, BenchCell
 from strop.evaluation.judging.early_end import EarlyEnd
 from strop.records import Record
 
@@ -34,7 +34,7 @@ BATCHED_TOKENS, LARGEST_BATCH = 8192, 8
 """Documents that are read together: a step of generation reads all weights once, for one document or for eight."""
 
 
-def batch_of(cell: Cell) -> int:
+def batch_of(cell: BenchCell) -> int:
     """Return how many documents are read together."""
     return 1 if cell.tokens is None else min(LARGEST_BATCH, max(1, BATCHED_TOKENS // cell.tokens))
 
@@ -61,7 +61,7 @@ class Harness:
         self._tokenizer, self._folder = copy.deepcopy(tokenizer), folder  # the harness gives it a token to pad with
         self._managers: dict[int | None, Any] = {}
 
-    def draw(self, cell: Cell, seed: int) -> Any:
+    def draw(self, cell: BenchCell, seed: int) -> Any:
         """Return the cell's tasks with their documents, always the same for a seed."""
         import numpy as np
 
@@ -84,7 +84,7 @@ class Harness:
         return found
 
     def score(
-        self, model: nn.Module, tasks: Any, cell: Cell, documents: int, tick: Tick = lambda _: None
+        self, model: nn.Module, tasks: Any, cell: BenchCell, documents: int, tick: Tick = lambda _: None
     ) -> list[Record]:
         """Return a record for every document: which, its score and what was answered."""
         from lm_eval.evaluator import evaluate
@@ -103,7 +103,7 @@ class Harness:
         return self._managers[tokens]
 
 
-def _make_model(model: nn.Module, tokenizer: Any, cell: Cell, tick: Tick) -> Any:
+def _make_model(model: nn.Module, tokenizer: Any, cell: BenchCell, tick: Tick) -> Any:
     """The harness's own model of a transformer, which ends early where that changes no score."""
     from lm_eval.models.huggingface import HFLM
 
@@ -125,7 +125,7 @@ def _make_model(model: nn.Module, tokenizer: Any, cell: Cell, tick: Tick) -> Any
     return Judged(pretrained=model, tokenizer=tokenizer, batch_size=batch_of(cell))
 
 
-def _read(name: str, cell: Cell, samples: Sequence[Mapping[str, Any]]) -> list[Record]:
+def _read(name: str, cell: BenchCell, samples: Sequence[Mapping[str, Any]]) -> list[Record]:
     """Records of one task's samples: its first metric by its first filter, or RULER's at the cell's length."""
     first = [one for one in samples if one["filter"] == samples[0]["filter"]]
     metrics = first[0]["metrics"]

@@ -11,13 +11,13 @@ from typing import Any
 
 from torch import nn
 
-from strop.evaluation.judging.bench import Bench, Cell
+from strop.evaluation.judging.bench import Bench, BenchCell
 from strop.records import Record, Run
 
 Change = tuple[str | None, Callable[[], AbstractContextManager[object]]]
 """What is done to a model: the name it is kept under (None: nothing is done) and what puts it on."""
 
-Judge = Callable[[nn.Module, Cell], list[Record]]
+Judge = Callable[[nn.Module, BenchCell], list[Record]]
 
 
 @dataclass
@@ -28,23 +28,23 @@ class Marker:
     bench: Bench
     identity: Mapping[str, object]
     runs: str | Path | None
-    _found: dict[tuple[str | None, Cell], list[Record]] = field(default_factory=dict)
+    _found: dict[tuple[str | None, BenchCell], list[Record]] = field(default_factory=dict)
 
-    def config(self, change: str | None, cell: Cell) -> dict[str, object]:
+    def config(self, change: str | None, cell: BenchCell) -> dict[str, object]:
         """Return what a cell's scores depend on."""
         bench = {"documents": self.bench.documents, "seed": self.bench.seed, "lm_eval": version("lm_eval")}
         return {"judge": asdict(cell), **bench, **self.identity, "edge": change}
 
-    def run(self, change: str | None, cell: Cell) -> Run:
+    def run(self, change: str | None, cell: BenchCell) -> Run:
         """Return where a cell's scores are kept."""
         return Run.of(self.config(change, cell), "evaluate", self.runs or "")
 
-    def missing(self, changes: Sequence[Change]) -> list[tuple[Change, Cell]]:
+    def missing(self, changes: Sequence[Change]) -> list[tuple[Change, BenchCell]]:
         """Return what has not been measured yet, cell by cell."""
         every = [(change, cell) for cell in self.bench.cells() for change in changes]
         return [one for one in every if self.runs is None or not self.run(one[0][0], one[1]).finished]
 
-    def measure(self, changes: Sequence[Change], judge: Judge) -> Iterator[tuple[str | None, Cell]]:
+    def measure(self, changes: Sequence[Change], judge: Judge) -> Iterator[tuple[str | None, BenchCell]]:
         """Measure what is missing; say before each cell which."""
         for (name, put_on), cell in self.missing(changes):
             yield name, cell

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from strop._checks import require
 from strop._progress import show_progress
 from strop.errors import StropWarning
-from strop.evaluation.judging.bench import Bench, Cell
+from strop.evaluation.judging.bench import Bench, BenchCell
 from strop.evaluation.judging.compare import compare_cells, compare_means
 from strop.evaluation.judging.estimate import estimate_seconds
 from strop.evaluation.judging.harness import open_harness
@@ -74,9 +74,9 @@ def measure_cells(marker: Marker, opened: Opened, changes: Sequence[Change], pro
         show_progress("judging", len(missing) * count, progress) as bar,
     ):
         _announce(opened.model, [cell for _, cell in missing], count)
-        drawn: dict[Cell, object] = {}
+        drawn: dict[BenchCell, object] = {}
 
-        def judge(model: nn.Module, cell: Cell) -> list[Record]:
+        def judge(model: nn.Module, cell: BenchCell) -> list[Record]:
             return _score(harness, model, cell, marker.bench, drawn, bar)
 
         for name, cell in marker.measure(changes, judge):
@@ -84,7 +84,7 @@ def measure_cells(marker: Marker, opened: Opened, changes: Sequence[Change], pro
 
 
 def _score(
-    harness: Harness, model: nn.Module, cell: Cell, bench: Bench, drawn: dict[Cell, object], bar: Bar
+    harness: Harness, model: nn.Module, cell: BenchCell, bench: Bench, drawn: dict[BenchCell, object], bar: Bar
 ) -> list[Record]:
     """Score a cell; its documents are drawn once for all changes."""
     if cell not in drawn:
@@ -93,7 +93,7 @@ def _score(
     return harness.score(model, drawn[cell], cell, bench.documents, bar.advance)
 
 
-def _announce(model: nn.Module, cells: Sequence[Cell], documents: int) -> None:
+def _announce(model: nn.Module, cells: Sequence[BenchCell], documents: int) -> None:
     seconds = estimate_seconds(model, cells, documents)
     if seconds is not None and seconds > WORTH_SAYING:
         words = f"{len(cells)} cells of {documents} documents are to be measured: about {duration(seconds)}."

@@ -19,7 +19,7 @@ from strop.calibration.data import Data
 from strop.calibration.settings import Recipe
 from strop.records import write_text
 from strop.records.addresses import short_id
-from strop.studies.rivals.board import Board
+from strop.studies.rivals.board import RivalBoard
 from strop.studies.rivals.made import Made
 from strop.tasks.answers import Reader
 
@@ -31,7 +31,7 @@ LOSS = "validated.json"
 
 
 def make_adapter(
-    name: str, settings: Mapping[str, Any], opened: Opened, board: Board, folder: Path, learn: bool
+    name: str, settings: Mapping[str, Any], opened: Opened, board: RivalBoard, folder: Path, learn: bool
 ) -> Made | None:
     """Train with every rate, or read what was trained; return the best on validation."""
     paths = {rate: folder / f"{name}-{short_id({**board.learned(), **settings, 'rate': rate})}" for rate in board.rates}
@@ -49,7 +49,7 @@ def make_adapter(
     return Made(path.name, lambda: wear(opened.model, path), int(found["numbers"]), seconds, note, True)
 
 
-def _train(settings: Mapping[str, Any], rate: float, opened: Opened, board: Board, path: Path) -> dict[str, Any]:
+def _train(settings: Mapping[str, Any], rate: float, opened: Opened, board: RivalBoard, path: Path) -> dict[str, Any]:
     import peft
 
     data = Data(Recipe("lookup", board.pairs, seed=board.seed, judged=board.judged))

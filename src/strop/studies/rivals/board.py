@@ -13,7 +13,7 @@ WORDINGS = ("ticket", "account", "box")
 
 
 @dataclass(frozen=True)
-class Board:
+class RivalBoard:
     """Cells, and what all that learn are given.
 
     `sizes` are pairs of look-up with similar keys; `prompts` are of each wording, and `questions` share a passage.
@@ -21,7 +21,7 @@ class Board:
     `steps` of training on `pairs` pairs, for edges and adapters alike; adapters choose among `rates` on validation.
 
     Examples:
-        >>> [str(cell) for cell in Board(sizes=(16,), tokens=()).cells()]
+        >>> [str(cell) for cell in RivalBoard(sizes=(16,), tokens=()).cells()]
         ['look-up 16', 'counting 16', 'prose 256', 'prose 1024', 'cost']
     """
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from strop.edges.edge import Edge
-from strop.studies.rivals.board import Board
+from strop.studies.rivals.board import RivalBoard
 from strop.studies.rivals.made import Made
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def make_edge(
-    name: str, settings: Mapping[str, Any], opened: Opened, board: Board, folder: Path, learn: bool
+    name: str, settings: Mapping[str, Any], opened: Opened, board: RivalBoard, folder: Path, learn: bool
 ) -> Made | None:
     """Calibrate an edge on look-up, or read the one that was; an interrupted calibration goes on."""
     from strop.calibration.verb import calibrate
@@ -31,10 +31,10 @@ def make_edge(
             name=opened.name, progress=False,
         )  # fmt: skip
         edge.save(path)
-    return read_edge(str(path), opened, board, folder, learn)
+    return open_edge(str(path), opened, board, folder, learn)
 
 
-def read_edge(path: str, opened: Opened, board: Board, folder: Path, learn: bool) -> Made:
+def open_edge(path: str, opened: Opened, board: RivalBoard, folder: Path, learn: bool) -> Made:
     """Return the edge of a file as a rival."""
     edge = Edge.load(path)
     progress: Mapping[str, Any] = edge.made.get("progress") or {}

@@ -9,7 +9,7 @@ import torch
 
 from strop.evaluation.answers import answer_passages, score_prose
 from strop.evaluation.suite import Suite
-from strop.studies.rivals.board import WORDINGS, Board, BoardCell
+from strop.studies.rivals.board import WORDINGS, BoardCell, RivalBoard
 from strop.tasks.answers import Reader
 from strop.tasks.prose import cut_windows, read_prose
 
@@ -24,7 +24,7 @@ TIMED, PASSES = 512, 3
 """Tokens of the passes that are timed, and how many; one more comes before."""
 
 
-def measure(cell: BoardCell, rival: Rival, made: Made, opened: Opened, board: Board) -> list[Record]:
+def measure_cell(cell: BoardCell, rival: Rival, made: Made, opened: Opened, board: RivalBoard) -> list[Record]:
     """Return a record for every question, window or pass; of what was learned, one."""
     reader = Reader(opened.tokenizer)
     if cell.kind == "made":
@@ -39,14 +39,14 @@ def measure(cell: BoardCell, rival: Rival, made: Made, opened: Opened, board: Bo
         return answer_passages(opened.model, reader, _draw(cell, rival, board), str(cell))
 
 
-def _draw(cell: BoardCell, rival: Rival, board: Board) -> list[Passage]:
+def _draw(cell: BoardCell, rival: Rival, board: RivalBoard) -> list[Passage]:
     assert cell.size is not None
     task, wordings = ("lookup-similar", WORDINGS) if cell.kind == "look-up" else (cell.kind, ())
     suite = Suite(task, (cell.size,), wordings, board.prompts, board.questions, seed=board.seed)
     return rival.passages(task, suite.passages())
 
 
-def _compare_tokens(rival: Rival, reader: Reader, board: Board) -> list[Record]:
+def _compare_tokens(rival: Rival, reader: Reader, board: RivalBoard) -> list[Record]:
     """Tokens of the prompts at the middle size: where only prompts change, they are the cost."""
     from strop.studies.rivals.rival import RIVALS, UNTOUCHED
 

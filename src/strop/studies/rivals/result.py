@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from strop.evaluation.judging.bench import CONTROLS, NEEDLES
 from strop.evaluation.paired import flip_p, holm, mcnemar_p, sign_flip_p, wilson_interval
 from strop.records import Record, provenance, real, whole
-from strop.studies.rivals.board import Board, BoardCell
-from strop.studies.rivals.table import tabulate
+from strop.studies.rivals.board import BoardCell, RivalBoard
+from strop.studies.rivals.table import tabulate_rivals
 
 if TYPE_CHECKING:
     from strop.report.page import Page
@@ -44,7 +44,7 @@ class BoardResult:
     """A board of one model."""
 
     model: str
-    board: Board
+    board: RivalBoard
     found: Sequence[Found]
 
     def records(self) -> list[Record]:
@@ -58,7 +58,7 @@ class BoardResult:
 
     def table(self) -> Table:
         """Return the board: a line for every rival."""
-        return tabulate(self.records())
+        return tabulate_rivals(self.records())
 
     def page(self) -> Page:
         """Return the board as a page."""

@@ -16,7 +16,7 @@ from strop._checks import require_known
 from strop.normalisers import AdaptiveTemperature, Llama4Temperature, LogN, YaRNTemperature
 from strop.patching.sharpen import sharpened
 from strop.studies.rivals.adapters import make_adapter
-from strop.studies.rivals.board import Board
+from strop.studies.rivals.board import RivalBoard
 from strop.studies.rivals.edges import make_edge
 from strop.studies.rivals.made import Made
 from strop.studies.rivals.shots import add_shots
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 TRUSTED = 256
 UNTOUCHED = "untouched"
 
-Maker = Callable[["Opened", Board, Path, bool], Made | None]
+Maker = Callable[["Opened", RivalBoard, Path, bool], Made | None]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Rival:
 
 
 def _temperature(name: str, about: str, normaliser: Normaliser) -> Rival:
-    def make(opened: Opened, board: Board, folder: Path, learn: bool) -> Made:
+    def make(opened: Opened, board: RivalBoard, folder: Path, learn: bool) -> Made:
         def put_on() -> AbstractContextManager[Any]:
             return sharpened(opened.model, normaliser)
 
@@ -57,7 +57,7 @@ def _temperature(name: str, about: str, normaliser: Normaliser) -> Rival:
     return Rival(name, about, make)
 
 
-def _nothing(opened: Opened, board: Board, folder: Path, learn: bool) -> Made:
+def _nothing(opened: Opened, board: RivalBoard, folder: Path, learn: bool) -> Made:
     return Made(UNTOUCHED, nullcontext)
 
 
@@ -97,8 +97,8 @@ RIVALS: Mapping[str, Rival] = {
 def find_rival(name: str) -> Rival:
     """Return a rival by name; a path to an edge's file is a rival too."""
     if Path(name).suffix == ".safetensors":
-        from strop.studies.rivals.edges import read_edge
+        from strop.studies.rivals.edges import open_edge
 
-        return Rival(Path(name).stem, f"an edge: {Path(name).name}", lambda *given: read_edge(name, *given))
+        return Rival(Path(name).stem, f"an edge: {Path(name).name}", lambda *given: open_edge(name, *given))
     require_known("rivals", name, tuple(RIVALS))
     return RIVALS[name]

@@ -12,8 +12,8 @@ from strop.evaluation.judging.marks import Marker, describe
 from strop.patching.freeze import freeze
 from strop.records import Record, Run
 from strop.studies import RUNS
-from strop.studies.rivals.board import Board, BoardCell
-from strop.studies.rivals.measurement import measure
+from strop.studies.rivals.board import BoardCell, RivalBoard
+from strop.studies.rivals.measurement import measure_cell
 from strop.studies.rivals.result import BoardResult, Found
 from strop.studies.rivals.rival import RIVALS, UNTOUCHED, Rival, find_rival
 
@@ -26,8 +26,8 @@ Say = Callable[[str], None]
 
 
 def run_board(
-    opened: Opened, board: Board, rivals: Sequence[str] = tuple(RIVALS), runs: str | Path = RUNS, show: bool = False,
-    progress: bool | None = None,
+    opened: Opened, board: RivalBoard, rivals: Sequence[str] = tuple(RIVALS), runs: str | Path = RUNS,
+    show: bool = False, progress: bool | None = None,
 ) -> BoardResult:  # fmt: skip
     """Measure every rival on every cell, the untouched model first.
 
@@ -54,7 +54,7 @@ def run_board(
 class _Sitting:
     """One model on one board."""
 
-    def __init__(self, opened: Opened, board: Board, runs: Path, show: bool) -> None:
+    def __init__(self, opened: Opened, board: RivalBoard, runs: Path, show: bool) -> None:
         self.opened, self.board, self.runs, self.show = opened, board, runs, show
         self.identity = describe(opened.model)
         self.folder = runs / EXPERIMENT / f"{opened.name}-{self.identity['model']}"
@@ -86,7 +86,7 @@ class _Sitting:
                 return None
             with run.claim():
                 if not run.finished:
-                    run.finish(config, measure(cell, rival, made, self.opened, self.board))
+                    run.finish(config, measure_cell(cell, rival, made, self.opened, self.board))
         return run.records()
 
     def _judge(self, rival: Rival, made: Made, say: Say) -> dict[BoardCell, list[Record]]:

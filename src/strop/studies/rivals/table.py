@@ -12,7 +12,7 @@ from strop.report.tables import Column, Table
 UP, DOWN = "▲", "▼"
 
 
-def tabulate(records: Iterable[Record]) -> Table:
+def tabulate_rivals(records: Iterable[Record]) -> Table:
     """Return a line for every rival; ▲ and ▼ are significantly better and worse than the untouched model."""
     lines: dict[str, dict[str, Record]] = {}
     for row in records:
