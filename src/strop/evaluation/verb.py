@@ -169,6 +169,7 @@ def evaluate(
     from strop.pretrained.load import open_model
 
     if suite is not None:
+        require(task == Suite.task, "task must be left out with a suite", task)
         bench = Bench.of(suite, lengths, prompts, seed)  # a wrong name is told before the model is opened
         from strop.evaluation.judging.verb import judge_model
 

@@ -9,6 +9,7 @@ import torch
 pytest.importorskip("lm_eval", reason="needs the extra judge")
 pytest.importorskip("wonderwords", reason="needs the extra judge")
 
+import strop
 from strop.errors import ArgumentError
 from strop.evaluation.judging import harness as harness_module
 from strop.evaluation.judging.bench import BenchCell
@@ -99,6 +100,16 @@ def test_a_real_model_is_asked_and_kept_as_it_was(harness):
     assert len({row["document"] for row in rows}) == 3
     assert all(row["score"] == 0.0 and isinstance(row["answer"], str) for row in rows)
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+
+def test_documents_that_are_read_together_are_answered_as_alone(harness, monkeypatch):
+    model = tiny.model(max_position_embeddings=2048)
+    drawn = harness.draw(NEEDLE, 0)
+    with strop.sharpened(model, strop.normalisers.LogN(64)):  # it counts keys: padding must not be among them
+        together = harness.score(model, drawn, NEEDLE, 4)
+        monkeypatch.setattr(harness_module, "LARGEST_BATCH", 1)
+        assert harness.score(model, drawn, NEEDLE, 4) == together
+    assert harness.score(model, drawn, NEEDLE, 4) != together
 
 
 def test_a_task_that_the_harness_does_not_know_is_named(harness):

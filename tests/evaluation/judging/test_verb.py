@@ -42,10 +42,12 @@ def harness(monkeypatch) -> StandIn:
     made = StandIn()
 
     @contextmanager
-    def opens(tokenizer):
+    def opens(tokenizer, offline):
+        assert offline
         yield made
 
     monkeypatch.setattr(verb, "open_harness", opens)
+    monkeypatch.setattr(verb, "estimate_seconds", lambda *_: 0.0)
     monkeypatch.setattr(marks, "version", lambda name: "0.4.13")
     return made
 
@@ -138,6 +140,8 @@ def test_what_takes_long_is_said_before(harness, monkeypatch):
 def test_a_wrong_name_and_a_foreign_edge_are_told_before_anything_is_measured(harness):
     with pytest.raises(ArgumentError, match="suite must be ruler or lm-eval:TASK"):
         judge(suite="squad")
+    with pytest.raises(ArgumentError, match="task must be left out with a suite, got passkey"):
+        judge(task="passkey")
     with pytest.raises(EdgeError, match="weights"):
         strop.evaluate(tiny.model(seed=1), tiny.tokeniser(), softened(), suite="ruler", lengths=(1024,), runs=None)
     assert not harness.scored

@@ -40,14 +40,19 @@ def batch_of(cell: BenchCell) -> int:
 
 
 @contextlib.contextmanager
-def open_harness(tokenizer: Any) -> Iterator[Harness]:
-    """Give the harness a folder with the tokeniser, by which RULER measures its documents, and take it away again."""
+def open_harness(tokenizer: Any, offline: bool = True) -> Iterator[Harness]:
+    """Give the harness a folder with the tokeniser, by which RULER measures its documents, and take it away again.
+
+    RULER also looks for, and would fetch, what cuts essays into sentences. `offline` gives it an empty folder instead:
+    none of its tasks that are made up offline has an essay.
+    """
     import nltk
 
     with TemporaryDirectory() as folder:
         tokenizer.save_pretrained(folder)
-        (Path(folder) / "tokenizers" / "punkt_tab").mkdir(parents=True)
-        nltk.data.path.append(folder)  # RULER looks for sentences of essays, which none of its tasks here uses
+        if offline:
+            (Path(folder) / "tokenizers" / "punkt_tab").mkdir(parents=True)
+        nltk.data.path.append(folder)
         try:
             yield Harness(tokenizer, folder)
         finally:
@@ -92,6 +97,8 @@ class Harness:
         with _hush():
             judged = _make_model(model, self._tokenizer, cell, tick)
             found = evaluate(judged, tasks, limit=documents, bootstrap_iters=0, log_samples=True)
+        if cell.tokens is None:
+            tick(documents)
         return [row for name, samples in found["samples"].items() for row in _read(name, cell, samples)]
 
     def _manager(self, tokens: int | None) -> Any:
@@ -119,7 +126,8 @@ def _make_model(model: nn.Module, tokenizer: Any, cell: BenchCell, tick: Tick) -
         def _model_generate(self, context: Tensor, max_length: int, stop: list[str], **given: Any) -> Tensor:
             ending = EarlyEnd(self.wanted, context, given["attention_mask"], self.tokenizer)
             out: Tensor = super()._model_generate(context, max_length, stop, logits_processor=[ending], **given)
-            tick(len(context))
+            if cell.tokens is not None:
+                tick(len(context))
             return out
 
     return Judged(pretrained=model, tokenizer=tokenizer, batch_size=batch_of(cell))

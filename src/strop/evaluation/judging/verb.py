@@ -70,7 +70,7 @@ def measure_cells(marker: Marker, opened: Opened, changes: Sequence[Change], pro
     count = marker.bench.documents
     with (
         freeze(opened.model),
-        open_harness(opened.tokenizer) as harness,
+        open_harness(opened.tokenizer, offline=marker.bench.name == "ruler") as harness,
         show_progress("judging", len(missing) * count, progress) as bar,
     ):
         _announce(opened.model, [cell for _, cell in missing], count)
