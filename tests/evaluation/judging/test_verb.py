@@ -79,14 +79,16 @@ def test_before_is_the_model_as_it_is_and_after_the_model_with_the_edge(harness)
 
 
 def test_a_finished_cell_is_never_measured_again(harness, tmp_path):
-    first = judge(runs=tmp_path)
+    assert judge(runs=tmp_path).answers == judge(runs=None).answers  # kept or not
+    harness.scored.clear()
+    first = judge(runs=tmp_path / "another")
     assert len(harness.scored) == 12
-    again = judge(runs=tmp_path)
+    again = judge(runs=tmp_path / "another")
     assert len(harness.scored) == 12
     assert again.answers == first.answers
-    judge(softened(1.0), runs=tmp_path)  # another edge: the untouched model is known
+    judge(softened(1.0), runs=tmp_path / "another")  # another edge: the untouched model is known
     assert len(harness.scored) == 18
-    judge(runs=tmp_path, prompts=41)
+    judge(runs=tmp_path / "another", prompts=41)
     assert len(harness.scored) == 30
 
 
