@@ -135,6 +135,11 @@ def test_ruler_is_kept_where_evaluate_keeps_it(opened, tmp_path, monkeypatch):
     assert len(asked) == 6
 
 
+def test_nothing_to_show_is_said(opened, tmp_path):
+    with pytest.raises(ArgumentError, match="the board must hold measurements of the untouched model, got none"):
+        run_board(opened, SMALL, ["log-n"], tmp_path, show=True)
+
+
 def test_an_unknown_rival_is_refused(opened, tmp_path):
     with pytest.raises(ArgumentError, match="rivals must be known, got 'lora'"):
         run_board(opened, SMALL, ["lora"], tmp_path)

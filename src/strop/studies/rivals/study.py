@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from strop._checks import require
 from strop._progress import show_progress
 from strop.evaluation.judging.marks import Marker, describe
 from strop.patching.freeze import freeze
@@ -48,6 +49,8 @@ def run_board(
             cells = sitting.measure_rival(rival, lambda words: bar.update(text=words))
             if cells:
                 found.append(Found(rival.name, rival.about, cells))
+    rule = "the board must hold measurements of the untouched model"
+    require(bool(found) and found[0].name == UNTOUCHED, rule, "none", "Run it without --show")
     return BoardResult(opened.name, board, found)
 
 
@@ -66,6 +69,8 @@ class _Sitting:
             return {}
         found = {}
         for cell in [BoardCell("made"), *self.board.cells()]:
+            if rival.prompts_only and cell.kind == "prose":
+                continue
             say(f"{rival.name}: {cell}")
             rows = self._cell(cell, rival, made)
             if rows is not None:

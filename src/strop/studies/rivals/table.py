@@ -29,13 +29,13 @@ def tabulate_rivals(records: Iterable[Record]) -> Table:
     for rival, line in lines.items():
         any_row = next(iter(line.values()))
         bakes = MISSING if any_row["bakes"] is None else "yes" if any_row["bakes"] else "no"
-        shown = [_show(name, line.get(name), base.get(name), rival) for name in names]
+        shown = [_show(name, line.get(name), base.get(name)) for name in names]
         body.append([rival, *shown, bakes, any_row["note"] or ""])
     caption = "Exact answers and scores, %, and prose, change in nats a token. ▲ ▼: p < 0.05 after Holm's correction."
     return Table(columns, body, caption)
 
 
-def _show(name: str, row: Record | None, base: Record | None, rival: str) -> str:
+def _show(name: str, row: Record | None, base: Record | None) -> str:
     if row is None or row["value"] is None:
         return MISSING
     value = real(row["value"])
@@ -46,11 +46,9 @@ def _show(name: str, row: Record | None, base: Record | None, rival: str) -> str
     if name == "cost":
         return f"{fixed(value, 2)} ×"
     if name.startswith("prose"):
-        return (
-            fixed(value, 4)
-            if row["low"] is None
-            else f"{signed(value)} ± {fixed((real(row['high']) - value) / 1.96, 4)}"
-        )
+        if row["low"] is None:
+            return fixed(value, 4)
+        return f"{signed(value)} ± {fixed((real(row['high']) - value) / 1.96, 4)}"
     p = row["p_holm"]
     mark = "" if p is None or real(p) >= SIGNIFICANT else UP if base and value > real(base["value"]) else DOWN
     return f"{percent(value)}{mark} ({percent(real(row['low']), 0)}–{percent(real(row['high']), 0)})"
