@@ -32,19 +32,18 @@ RESULTS = Path(__file__).parent / "results" / "ladder.json"
 UNTOUCHED = "untouched"
 
 SHARED = {
-    "task": "lookup", "sizes": (8, 24), "judged": (24, 96), "echoes": 15, "guard_leads": True, "steps": 40, "every": 20,
-    "budget": 0.003, "half": True,
+    "task": "lookup", "sizes": (8, 24), "judged": (24, 96), "echoes": 6, "steps": 100, "every": 25, "budget": 0.006,
 }  # fmt: skip
 RUNGS: dict[str, dict[str, Any]] = {
     "constant": {"form": "constant"},
-    "constant-0.009": {"form": "constant", "budget": 0.009, "half": False},
-    "query-2-trial": {"form": "query", "guard": (), "lengths": (256,), "every": 40, "half": False},
+    "log-n": {"form": "log-n"},
     "pairs": {"form": "pairs"},
     "query-1": {"form": "query", "rank": 1},
     "query-2": {"form": "query", "rank": 2},
     "query-2-alone": {"form": "query", "rank": 2, "outputs": False},
-    "query-2-seed-1": {"form": "query", "rank": 2, "seed": 1},
+    "query-2-constant": {"form": "query+constant", "rank": 2},
     "query-2-log-n": {"form": "query+log-n", "rank": 2},
+    "query-2-seed-1": {"form": "query", "rank": 2, "seed": 1},
     "query-4": {"form": "query", "rank": 4},
     "query-8": {"form": "query", "rank": 8},
 }

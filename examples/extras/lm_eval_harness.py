@@ -1,7 +1,7 @@
-"""Run EleutherAI's lm-evaluation-harness on a sharpened model: pip install 'strop[lm-eval]'.
+"""Run EleutherAI's lm-evaluation-harness on a sharpened model: pip install 'strop[judge]'.
 
 The harness gets the model itself, so inside the block every task of it runs on the sharpened model. Here the task is
-defined locally, key–value recall as multiple choice; a name from the harness's own list works the same way.
+defined locally, key–value recall as multiple choice. For tasks of the harness there is `strop evaluate --suite`.
 An edge that bakes needs no block: save the baked model and run the harness's own command line on it.
 
     python examples/extras/lm_eval_harness.py examples/edges/smollm2-recall.safetensors

@@ -73,7 +73,7 @@ def show_progress(text: str, total: float | None, shown: bool | None = None) -> 
     from rich.console import Console
     from rich.progress import Progress
 
-    console = Console(stderr=True)
+    console = Console(file=sys.stderr)  # this one, also while somebody has it redirected
     with Progress(*_columns(console.width), console=console) as progress:
         yield Bar(progress, progress.add_task(_escape(text) or "", total=total))
 

@@ -44,6 +44,10 @@ class RankError(StropError, RuntimeError):
     """Another rank of the group that died, did not answer in time, or is not doing the same."""
 
 
+class NothingToMendError(StropError):
+    """A model that does what is asked at every size that was tried: it needs no edge."""
+
+
 class RecordsError(StropError):
     """A file or folder that cannot be read or written."""
 

@@ -48,11 +48,13 @@ def test_echoes_take_the_place_of_their_share_of_the_steps():
     assert kinds(100, 2) == "ee"
 
 
-def test_prose_has_every_length_in_turn_and_no_window_of_two_splits():
-    data = Data(Recipe(lengths=(20, 50), windows=3))
+def test_prose_mixes_its_lengths_evenly_and_no_window_is_in_two_splits():
+    data = Data(Recipe(lengths=(20, 40), windows=12))
     parts = {split: data.prose(READER, split) for split in ("train", "validation")}
-    for windows in parts.values():
-        assert [ids.shape[1] for ids in windows] == [20, 50] * 3
+    lengths = {split: [ids.shape[1] for ids in windows] for split, windows in parts.items()}
+    assert lengths["train"] == [20, 40, 20] * 6  # as many tokens of each
+    assert sorted(lengths["validation"]) == [20] * 4 + [40] * 3  # a third, and three at least
+    assert [ids.shape[1] for ids in Data(Recipe(lengths=(20, 40), windows=1)).prose(READER, "train")] == [20, 40]
     texts = {split: {tuple(ids[0].tolist()) for ids in windows} for split, windows in parts.items()}
     assert not texts["train"] & texts["validation"]
 
@@ -66,11 +68,11 @@ def test_guarded_passages_are_few_short_and_of_the_right_split():
     guard = _choose_guard(None, "recall")
     assert guard == GUARD[1:]
     learned, validated = Data(Recipe(sizes=(2, 5), questions=3, guard=guard)).guard(READER)
-    assert len(learned) == 4 * 4
+    assert len(learned) == 6 * 4
     phrasings = [len(TASKS[name].open_phrasings) for name in guard]
     assert [least <= len(group) for least, group in zip(phrasings, validated, strict=True)] == [True] * 4
     lengths = [[batch.passages[0].context.numel() for batch in group] for group in learned]
-    assert max(sum(group[:-1]) for group in lengths) < 300  # the last passage may go beyond
+    assert max(sum(group[:-1]) for group in lengths) < 200  # the last passage may go beyond
     assert max(map(len, lengths)) == 3
     assert Data(Recipe()).guard(READER) == ([], [])
     (group,) = Data(Recipe(sizes=(400, 600), guard=("variables",), questions=1)).guard(READER)[1]

@@ -1,4 +1,4 @@
-"""lm-evaluation-harness runs the sharpened model; without the extra `lm-eval` there is nothing to test."""
+"""lm-evaluation-harness runs the sharpened model; without the extra `judge` there is nothing to test."""
 
 import importlib.util
 from pathlib import Path
@@ -13,7 +13,7 @@ from strop.edges.temperatures import Constant
 from strop.tasks.answers import answer_questions
 from strop.tasks.passages import Passage
 
-pytest.importorskip("lm_eval", reason="needs the extra lm-eval")
+pytest.importorskip("lm_eval", reason="needs the extra judge")
 
 
 def example():

@@ -52,3 +52,13 @@ def test_a_saved_state_goes_on_as_if_nothing_had_happened():
 )
 def test_edits_of_the_query_descend_level(form, kind):
     assert choose_optimiser(form) is kind
+
+
+def test_an_edit_of_higher_rank_moves_as_far_as_one_of_rank_two():
+    def move(rank):
+        up, down = torch.zeros(40, rank), torch.randn(rank, 30, generator=torch.Generator().manual_seed(0))
+        return LevelDescent([]).pace(rank) * float(((up + 1.0) @ down).norm())
+
+    assert LevelDescent([]).pace(1) == LevelDescent([]).pace(2) == 1.0
+    assert move(32) == pytest.approx(move(2), rel=0.3)  # without the pace, four times as far
+    assert NaturalDescent([]).pace(32) == 1.0

@@ -1,6 +1,7 @@
 import pytest
 
-from strop.studies.significance import holm, paired_p
+from strop.evaluation.paired import holm
+from strop.studies.significance import paired_p
 
 
 def test_paired_p_is_scipys():

@@ -1,14 +1,16 @@
 """Look-up: keys that share halves, other nouns to descend on, to stop by and to test on."""
 
+import re
 from itertools import combinations
 
 import pytest
 import torch
 
-from strop.tasks.builtin.lookup import PHRASINGS
+from strop.tasks.builtin.lookup import DRAWN, PHRASINGS
 from strop.tasks.catalogue import find_task
 from strop.tasks.nouns import NOUNS, plain, similar
 from strop.tasks.passages import Draw, sample
+from strop.tasks.words import ORDINARY
 
 
 def draw(seed=0):
@@ -43,7 +45,7 @@ def test_there_are_keys_for_512_pairs_of_the_test():
     assert len(set(similar(2450, "validation", draw()))) == 2450
 
 
-@pytest.mark.parametrize("phrasing", PHRASINGS)
+@pytest.mark.parametrize("phrasing", [name for name in PHRASINGS if name != DRAWN])
 def test_every_answer_stands_in_the_context_behind_its_key(phrasing):
     (passage,) = sample(find_task("lookup"), 1, 12, [phrasing], torch.Generator().manual_seed(0), 12)
     words = PHRASINGS[phrasing]
@@ -62,3 +64,21 @@ def test_the_kinds_of_keys():
     assert hyphens("lookup-similar") == 40
     assert hyphens("lookup-nouns") == 0
     assert 20 <= hyphens("lookup") <= 36
+
+
+def test_a_drawn_wording_is_another_one_in_every_passage_and_the_key_tells_the_value():
+    drawn = sample(find_task("lookup-similar"), 40, 6, [DRAWN], torch.Generator().manual_seed(0), 6)
+    own = 0
+    for passage in drawn:
+        for question, answer in passage.questions:
+            (key,) = (word.strip(":=,") for word in question.split() if "-" in word and word != "->")
+            after = passage.context.partition(key)[2]
+            assert passage.context.count(key) == 1
+            assert re.search(r"\d{4}", after)[0] == answer.strip()
+            own += question not in passage.context
+            assert set(re.findall("[a-z]+", question.replace(key, ""))) <= set(ORDINARY)
+    assert len({passage.context for passage in drawn}) == 40
+    assert 0.3 < own / 240 < 0.7  # about every other question has words of its own
+    assert all(
+        re.search(re.escape(q) + re.escape(a), p.context) for p in drawn for q, a in p.questions if q in p.context
+    )

@@ -15,9 +15,9 @@ GOLDEN = {
     "passkey": "28106826b59b8dff",
     "variables": "3413ece331647117",
     "counting": "9a00492d9082acc5",
-    "lookup": "f660fc0d5f2e5bc3",
-    "lookup-similar": "9c497e4b78a5bfae",
-    "lookup-nouns": "4af0b1262e74348a",
+    "lookup": "e9ac635f58fee802",
+    "lookup-similar": "4d5c235b479bf37d",
+    "lookup-nouns": "1d36674b4b35d16b",
 }
 
 

@@ -26,14 +26,17 @@ from strop.tasks.passages import Passage, TextTask, sample
 from strop.tasks.prompts import Prompts
 from strop.tasks.prose import Split, checksum, cut_windows, read_prose
 
-GUARDED = 4
+GUARDED = 6
 """Groups of each guarded task to learn by."""
 
 GUARDED_SIZE = 24
 """Largest size of a guarded passage, whatever the task's: a guard must not cost more than the task."""
 
-TOKENS = 300
+TOKENS = 200
 """Length of a guarded group, but for a single passage that is longer."""
+
+LEAST = 3
+"""Windows of prose of each length, at least."""
 
 LONG = 4
 """How many times the trusted length a long text has."""
@@ -47,10 +50,12 @@ class Data:
     prompts: Prompts | None = None
 
     def batches(self, model: nn.Module, reader: Reader, steps: int) -> list[Batch]:
-        """Return a batch for every step: one passage, or one long text, each."""
+        """Return a batch for every step: `passages` of a built-in task, one of a user's own, or one long text."""
         if self.recipe.task == "text":
             return self._cut_texts(model, reader, "train", steps)
-        batches: list[Batch] = [Answers([reader.encode(passage)]) for passage in self._learned(steps)]
+        each = self.recipe.passages if self.prompts is None else 1
+        read = [reader.encode(passage) for passage in self._learned(steps * each)]
+        batches: list[Batch] = [Answers(read[i : i + each]) for i in range(0, len(read), each)]
         return self._mix_echoes(batches, model, reader) if self.recipe.echoes else batches
 
     def validation(self, model: nn.Module, reader: Reader) -> list[Batch]:
@@ -86,10 +91,18 @@ class Data:
         return learned, validated
 
     def prose(self, reader: Reader, split: Split) -> list[Tensor]:
-        """Return `windows` of prose [1, n] of every length, the lengths taken in turn."""
-        text = read_prose(split, self.recipe.prose)
-        by_length = [cut_windows(reader, text, n, self.recipe.windows).split(1) for n in self.recipe.lengths]
-        return [window for together in zip(*by_length, strict=True) for window in together]
+        """Return windows of prose [1, n], the lengths mixed evenly: `windows` of the shortest, a third to stop by.
+
+        Of other lengths there are fewer, with about as many tokens in all, but at least LEAST.
+        """
+        text, shortest = read_prose(split, self.recipe.prose), min(self.recipe.lengths)
+        most = self.recipe.windows if split == "train" else -(-self.recipe.windows // 3)
+        placed: list[tuple[float, Tensor]] = []
+        for n in self.recipe.lengths:
+            count = max(min(most, LEAST), most * shortest // n)
+            windows = cut_windows(reader, text, n, count).split(1)
+            placed += [((i + 0.5) / count, window) for i, window in enumerate(windows)]
+        return [window for _, window in sorted(placed, key=lambda one: one[0])]
 
     def texts(self, reader: Reader, count: int = 4) -> dict[int, Tensor]:
         """Return texts of the trusted length, twice it and four times it, for `hold_entropy`."""
@@ -101,7 +114,11 @@ class Data:
         texts = read_prose("train", self.recipe.prose) + read_prose("validation", self.recipe.prose)
         if self.recipe.task == "text":
             return checksum(texts)
-        passages = self._learned(steps) if self.prompts is None else self.prompts.split(self.recipe.seed)[:2]
+        passages = (
+            self._learned(steps * self.recipe.passages)
+            if self.prompts is None
+            else self.prompts.split(self.recipe.seed)[:2]
+        )
         return checksum(repr(passages) + texts)
 
     def _cut_texts(self, model: nn.Module, reader: Reader, split: Split, count: int) -> list[Batch]:

@@ -187,7 +187,7 @@ class _Descent:
     def _step(self) -> None:
         began, step, settings = time.monotonic(), self.progress.step, self.settings
         radius = self._radius
-        rate = radius * settings.rate * (1.0 - 0.8 * step / settings.steps)
+        rate = radius * settings.rate * self.optimiser.pace(settings.rank) * (1.0 - 0.8 * step / settings.steps)
         self.optimiser.zero()
         ranks, task, drift = self.ranks, torch.zeros(()), torch.zeros(())
         with self.numbers.on(self.model, again=self.settings.recompute):

@@ -17,6 +17,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+LARGE = 20_000_000
+"""Numbers of a model from which on half the bytes are worth their rounding."""
+
+
+def saves_time(model: nn.Module) -> bool:
+    """Whether products in bfloat16 are worth it: a large float32 model on a processor that multiplies them."""
+    counts = sum(one.numel() for one in model.parameters() if one.dtype == torch.float32 and one.device.type == "cpu")
+    told: Any = getattr(torch.cpu, "get_capabilities", dict)()  # torch before 2.7 does not tell
+    return counts >= LARGE and bool(told.get("avx512_bf16") or told.get("amx_bf16"))
+
 
 class HalfProducts:
     """The linear layers of a frozen float32 model on a CPU, with their weights in bfloat16; the head is left out."""

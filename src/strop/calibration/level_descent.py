@@ -10,6 +10,7 @@ by the way back in validation.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -23,7 +24,7 @@ STEP = 0.04
 MEAN, SQUARE = 0.9, 0.95
 """How much of the running means is kept a step."""
 
-FIRST_WEIGHT = 20.0
+FIRST_WEIGHT = 40.0
 """Nats of the task that a nat of drift costs at first."""
 
 
@@ -43,6 +44,10 @@ class LevelDescent(NaturalDescent):
     def first_weight(self, radius: float) -> float:
         """A constant: where the drift is above or below its aim, the weight changes soon enough."""
         return FIRST_WEIGHT
+
+    def pace(self, rank: int) -> float:
+        """Shorter steps from rank 2 on: the length of up·down grows as √rank where every number moves as far."""
+        return min(1.0, math.sqrt(2 / rank))
 
     @torch.no_grad()
     def step(self, rate: float) -> None:

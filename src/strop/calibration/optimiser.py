@@ -56,6 +56,10 @@ class NaturalDescent:
         """The weight of drift at which the task's present gradient and the drift's would balance at the budget."""
         return self.slope() / radius
 
+    def pace(self, rank: int) -> float:
+        """What steps are to be multiplied by for an edit of some rank: nothing, since the metric knows it."""
+        return 1.0
+
     @torch.no_grad()
     def step(self, rate: float) -> None:
         """Move by about `rate`, in the metric of drift, along the remembered gradient."""

@@ -51,8 +51,9 @@ class Settings:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Which data; `sizes` are inclusive bounds; `windows` of prose for each of `lengths`.
+    """Which data; `sizes` are inclusive bounds; `windows` of prose of the shortest of `lengths`, of longer ones fewer.
 
+    A step learns by `passages` of a built-in task, each with up to `questions` questions.
     `task` is a built-in one, `text` (no answers) or `jsonl` (a user's own prompts, called `data`). `guard` names other
     tasks, on which no harm is to be done; `guard_leads` guards what right answers lead by. `judged` are the sizes to
     stop by (none: the largest), `echoes` how many steps in a hundred learn from an echo of prose instead (echoes.py).
@@ -66,14 +67,15 @@ class Recipe:
     sizes: tuple[int, int] = (8, 24)
     phrasings: tuple[str, ...] = ()
     questions: int = 8
+    passages: int = 2
     seed: int = 0
     data: str | None = None
     prose: str | None = None
     lengths: tuple[int, ...] = (256, 1024)
-    windows: int = 4
+    windows: int = 24
     trusted: int = 256
     guard: tuple[str, ...] = ()
-    guard_leads: bool = False
+    guard_leads: bool = True
     judged: tuple[int, ...] = ()
     echoes: int = 0
 
@@ -81,8 +83,8 @@ class Recipe:
         require(len(self.sizes) == 2, "sizes must be the smallest and the largest", self.sizes, "For example 8,24")
         low, high = self.sizes
         require(1 <= low <= high, "sizes must be two bounds, the smaller first", self.sizes)
-        counts = (self.questions, self.windows)
-        require(min(counts) >= 1, "questions and windows must be at least 1", counts)
+        counts = (self.questions, self.passages, self.windows)
+        require(min(counts) >= 1, "questions, passages and windows must be at least 1", counts)
         require_distinct("lengths", self.lengths)
         require_distinct("judged", self.judged)
         require(min(self.judged, default=1) >= 1, "judged must be sizes of at least 1", self.judged)

@@ -36,7 +36,7 @@ def calibrate(
     form: str = Settings.form,
     rank: int = Settings.rank,
     outputs: bool = Settings.outputs,
-    sizes: tuple[int, int] = Recipe.sizes,
+    sizes: tuple[int, int] | None = None,
     phrasings: Sequence[str] | None = None,
     judged: Sequence[int] = Recipe.judged,
     echoes: int = Recipe.echoes,
@@ -49,7 +49,7 @@ def calibrate(
     harm: float = Settings.harm,
     guard_leads: bool = Recipe.guard_leads,
     recompute: bool = Settings.recompute,
-    half: bool = Settings.half,
+    half: bool | None = None,
     sparsity: float = Settings.sparsity,
     windows: int = Recipe.windows,
     lengths: Sequence[int] = Recipe.lengths,
@@ -80,7 +80,7 @@ def calibrate(
             outputs: none.
         rank: The rank of the form query.
         outputs: Scale each head's output too, as SEAL does.
-        sizes: Smallest and largest size of the task.
+        sizes: Smallest and largest size of the task. None: those at which the model begins to fail, found by doubling.
         phrasings: Phrasings of a built-in task to use. None: all but the held-out ones.
         judged: Sizes of the validation prompts. None: the largest size that is learned.
         echoes: Steps in a hundred that learn from an echo, a text that ends by saying again what it said, instead of
@@ -94,9 +94,10 @@ def calibrate(
         harm: What guarded answers may lose, in nats a token.
         guard_leads: Guard what right answers lead by, not how likely they are.
         recompute: Run layers twice instead of remembering them: less memory.
-        half: Multiply by the frozen weights in bfloat16 meanwhile: faster on a processor that has it (avx512_bf16).
+        half: Multiply by the frozen weights in bfloat16 meanwhile. None: where the processor has it (avx512_bf16) and
+            the model is large enough for it to be faster.
         sparsity: L1 penalty that leaves heads alone.
-        windows: Texts of prose of each length.
+        windows: Texts of prose of the shortest length, of longer ones fewer; a third as many to stop by.
         lengths: Tokens of prose to hold still.
         prose: UTF-8 text to hold still. None: Python's own documentation.
         beyond: Read prose of lengths beyond the positions that the model was built for, with a warning.
@@ -119,17 +120,19 @@ def calibrate(
         ('constant', 'recall')
     """
     settings = Settings(
-        form, outputs, steps, rate, budget, harm, sparsity, every, recompute=recompute, rank=rank, half=half
+        form, outputs, steps, rate, budget, harm, sparsity, every, recompute=recompute, rank=rank, half=bool(half)
     )
     prompts = read_prompts(task)
     named = "jsonl" if prompts is not None else str(task)
     recipe = Recipe(
-        task=named, sizes=sizes, phrasings=tuple(phrasings or ()), seed=seed,
+        task=named, sizes=sizes or Recipe.sizes, phrasings=tuple(phrasings or ()), seed=seed,
         data=None if prompts is None else prompts.name,
         prose=None if prose is None else str(prose), lengths=tuple(lengths), windows=windows, trusted=trusted,
         guard=_choose_guard(guard, named), guard_leads=guard_leads, judged=tuple(judged), echoes=echoes,
     )  # fmt: skip
     from strop.calibration.data import Data
+    from strop.calibration.half_products import saves_time
+    from strop.calibration.sizes import suit_sizes
 
     ranks = ranks_here()
     progress = progress if ranks.leads else False
@@ -145,12 +148,17 @@ def calibrate(
     opened = open_model(model, tokenizer, name, progress, device, dtype)
     check_reached(opened.model, partial)
     recipe = replace(recipe, lengths=fit_lengths(recipe.lengths, opened.model, beyond))
+    reader = Reader(opened.tokenizer, device_of(opened.model))
+    if sizes is None and prompts is None and named != "text":
+        with freeze(opened.model):
+            recipe = suit_sizes(opened.model, reader, recipe, progress)
+        checksum = Data(recipe, prompts).checksum(steps)
+    settings = replace(settings, half=saves_time(opened.model) if half is None else half)
     data, depends = Data(recipe, prompts), _depends(opened.model, recipe, settings, checksum)
     ranks.agree("model, data and settings", short_id(depends))
     run = None if runs is None else Run.of(depends, "calibrate", runs)
     state = None if run is None else run.folder / "state.safetensors"
     with freeze(opened.model), run.work_on(depends) if run is not None and ranks.leads else nullcontext():
-        reader = Reader(opened.tokenizer, device_of(opened.model))
         edge = _find_edge(opened.model, reader, data, settings, state, progress)
     about = {"checksum": checksum, "prompts": None if prompts is None else prompts.checksum}
     edge = replace(edge, made={**edge.made, "model": opened.name, "recipe": vars(recipe) | about})

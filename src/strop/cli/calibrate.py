@@ -11,9 +11,10 @@ import click
 from strop import _extras
 from strop._checks import require
 from strop.calibration import calibrate
-from strop.calibration.settings import GUARD
+from strop.calibration.settings import GUARD, Recipe
 from strop.cli import options, output
 from strop.cli.kept import keep
+from strop.errors import NothingToMendError
 from strop.ranks import ranks_here
 
 OF_DESCENT = (
@@ -76,10 +77,14 @@ def command(
     from strop.pretrained import Pretrained
 
     opened, bars = Pretrained(model, dtype, trust_remote_code, device=device), output.bars(as_json)
-    _check_test(task, given["sizes"][-1], test_prompts)
+    _check_test(task, (given["sizes"] or Recipe.sizes)[-1], test_prompts)
     keep("the steps so far", given["runs"] / "calibrate", "*/state.safetensors")
     leads = output.join_in()
-    edge = calibrate(opened, None, task, **given, progress=bars)
+    try:
+        edge = calibrate(opened, None, task, **given, progress=bars)
+    except NothingToMendError as found:
+        output.show_json({"edge": None, "summary": str(found)}) if as_json else output.say(str(found))
+        return
     if leads:
         edge.save(out)
     if test_prompts:

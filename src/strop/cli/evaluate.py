@@ -14,12 +14,16 @@ from strop.cli.kept import keep
 from strop.evaluation import evaluate
 from strop.evaluation.verb import OF_BUILT_IN
 
+OF_PROMPTS = ("task", "data", "sizes", "phrasings", "questions", "windows", "prose")
+"""Settings that mean nothing for a suite, which has documents of its own."""
+
 
 @click.command(
     epilog=options.examples(
         "strop evaluate smollm2 --edge edge.safetensors",
         "strop evaluate smollm2 --edge edge.safetensors --task passkey --sizes 8,32,128 --prompts 100",
         "strop evaluate smollm2 --edge edge.safetensors --against seal.safetensors  # which of two is better?",
+        "strop evaluate smollm2 --edge edge.safetensors --suite ruler --lengths 1024,2048   # others' tasks and scores",
         "strop evaluate ./my-model --edge edge.safetensors --data prompts.jsonl --json | jq .answers",
     )
 )
@@ -28,8 +32,12 @@ from strop.evaluation.verb import OF_BUILT_IN
 @options.of(
     evaluate,
     "against",
+    "suite",
     "task",
-    words={"task": "recall, lookup, lookup-similar, lookup-nouns, maximum, passkey, variables or counting."},
+    words={
+        "task": "recall, lookup, lookup-similar, lookup-nouns, maximum, passkey, variables or counting.",
+        "suite": "Instead of a task, a benchmark by lm-evaluation-harness: ruler, or lm-eval:TASK.",
+    },
 )
 @click.option("--data", type=options.ExistingFile(), help="JSONL of your own instead: {prompt, answer} a line.")
 @options.of(
@@ -61,7 +69,9 @@ def command(
     Accuracy is exact answers with 95 % intervals; p-values are McNemar's over prompts and a sign-flip test over
     passages, which several prompts share. Measurements are kept: the untouched model is measured once.
     """
-    _extras.need("hf", "report")
+    _extras.need("hf", "report", *(["judge"] if given["suite"] else []))
+    if given["suite"]:
+        options.refuse(OF_PROMPTS, "--suite")
     if data is not None:
         options.refuse(OF_BUILT_IN, "--data")
         given["task"] = data
@@ -73,8 +83,9 @@ def command(
     from strop.pretrained import Pretrained
 
     opened = Pretrained(model, dtype, trust_remote_code, device=device)
-    if given["task"] in GUARD:
+    if given["task"] in GUARD and not given["suite"]:
         chosen = {name: given[name] for name in ("task", "sizes", "prompts", "questions", "seed")}
+        chosen["prompts"] = chosen["prompts"] or Suite.prompts
         output.remark(find_hopeless(Suite(**chosen, phrasings=tuple(given["phrasings"] or ())).passages()))
     keep("finished measurements", given["runs"] / "evaluate", "*/done.json")
     output.join_in()

@@ -30,6 +30,7 @@ VERBS = {
     "evaluate": "The same model before and after, on held-out sizes.",
     "export": "The edge in another engine: GGUF, plain weights, PEFT, LoRA, vLLM.",
     "arena": "Attention normalisers side by side on size-generalisation tasks.",
+    "rivals": "Edges beside LoRA, (IA)³ and training-free temperatures, on one board.",
     "demo": "All of it in a few minutes, on one page.",
     "doctor": "What is installed here, what is missing, and how to add it.",
 }

@@ -214,6 +214,8 @@ def _option(parameter: inspect.Parameter, words: str, least: int | None) -> Call
         return click.option(switch, is_flag=True, default=default, show_default=default, help=words)
     if default is None or default == ():
         told = f"{words}  [default: {otherwise.rstrip('.')}]" if otherwise else words
+        if str(parameter.annotation).startswith("bool"):
+            return click.option(f"{flag}/--no-{flag[2:]}", default=None, help=told)
         return click.option(flag, type=_find_type(parameter, least), default=default, help=told, **offer)
     shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
     return click.option(flag, type=_find_type(parameter, least), default=shown, show_default=True, help=words, **offer)

@@ -103,6 +103,7 @@ def show_comparison(gain: Comparison, out: Path | None, as_json: bool, **more: o
         show_json({**found, "report": str(report), **more})
         return
     show(gain.table())
-    show(gain.prose_table())
+    for table in gain.more_tables():
+        show(table)
     say(gain.summary)
     say(f"\nReport: {report}")

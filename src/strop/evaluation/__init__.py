@@ -8,6 +8,7 @@ paired.py    intervals and paired tests
 verdict.py   what a comparison means, in words
 report.py    the page
 drawings.py  its figures
+judging/     benchmarks that nobody here wrote, by lm-evaluation-harness
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ DODGE = 0.07
 """How far before and after stand from their tick, so that neither hides the other's interval."""
 
 
-def draw_answers(answers: Sequence[Record]) -> str:
-    """A panel for each task and phrasing: exact answers before and after at the sizes that were measured."""
+def draw_answers(answers: Sequence[Record], what: str = "exact answers, %") -> str:
+    """A panel for each task and phrasing: answers, or other scores, before and after at every size."""
     panels: dict[str, list[Record]] = {}
     for row in answers:
         panels.setdefault(name_prompts(row), []).append(row)
@@ -33,7 +33,7 @@ def draw_answers(answers: Sequence[Record]) -> str:
         for axis in flat[len(panels) :]:
             axis.set_visible(False)
         for line in axes:
-            line[0].set_ylabel("exact answers, %")
+            line[0].set_ylabel(what)
         fig.legend(*flat[0].get_legend_handles_labels(), loc="outside upper left", ncols=2)
         return figures.svg(fig)
 

@@ -4,14 +4,14 @@ wilson_interval  interval of a share that stays within [0, 1] and is right for f
 mcnemar_p        exact test on the prompts that changed: are gains and losses a fair coin?
 sign_flip_p      the same question where several prompts share a passage and are not independent: the sum of each
                  passage's changes has a random sign if nothing changed (sign-flip permutation test)
+flip_p           the same for changes of any size, one for each thing that is independent of the others
+holm             p-values corrected for their number
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-
-import torch
 
 EXACT_UP_TO = 16
 """Passages with a change up to which every assignment of signs is counted."""
@@ -20,7 +20,7 @@ ROUNDS, DRAWS = 100, 1_000
 """Signs are drawn a round at a time: all at once would take gigabytes."""
 
 
-def wilson_interval(successes: int, total: int, z: float = 1.959964) -> tuple[float, float]:
+def wilson_interval(successes: float, total: int, z: float = 1.959964) -> tuple[float, float]:
     """Return the 95 % interval of a share (another for another z)."""
     if total == 0:
         return 0.0, 1.0
@@ -44,10 +44,17 @@ def sign_flip_p(before: Sequence[bool], after: Sequence[bool], passages: Sequenc
     sums: dict[int, int] = {}
     for then, now, passage in zip(before, after, passages, strict=True):
         sums[passage] = sums.get(passage, 0) + int(now) - int(then)
-    changes = torch.tensor([change for change in sums.values() if change], dtype=torch.float64)
+    return flip_p(list(sums.values()))
+
+
+def flip_p(given: Sequence[float]) -> float:
+    """Return the two-sided p-value of the sign-flip test on changes."""
+    import torch
+
+    changes = torch.tensor([change for change in given if change], dtype=torch.float64)
     if len(changes) == 0:
         return 1.0
-    observed = abs(float(changes.sum()))
+    observed = abs(float(changes.sum())) - 1e-9  # sums of the same changes in another order are the same
     if len(changes) <= EXACT_UP_TO:
         bits = torch.arange(2 ** len(changes))[:, None] >> torch.arange(len(changes)) & 1
         return float((((2 * bits - 1).double() @ changes).abs() >= observed).double().mean())
@@ -56,3 +63,12 @@ def sign_flip_p(before: Sequence[bool], after: Sequence[bool], passages: Sequenc
         signs = torch.randint(2, (DRAWS, len(changes)), generator=draw).double()
         extreme += int(((2 * signs - 1) @ changes).abs().ge(observed).sum())
     return (1 + extreme) / (1 + ROUNDS * DRAWS)
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Holm's step-down correction, in the order given: p_(i) · (m − i), made monotone."""
+    out, floor = [0.0] * len(p), 0.0
+    for place, i in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
+        floor = max(floor, min(1.0, (len(p) - place) * p[i]))
+        out[i] = floor
+    return out

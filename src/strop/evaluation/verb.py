@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from strop._checks import require
 from strop.errors import StropWarning
+from strop.evaluation.judging.bench import Bench
 from strop.evaluation.suite import Suite
 from strop.ranks import ranks_here
 from strop.records import Record, Run, short_id
@@ -52,7 +53,7 @@ class Comparison:
 
     model: str
     edge: Edge
-    suite: Suite
+    suite: Suite | Bench
     answers: list[Record]
     prose: list[Record]
     overall: Record
@@ -80,10 +81,15 @@ class Comparison:
 
         return tabulate_prose(self.prose)
 
+    def more_tables(self) -> list[Table]:
+        """Return what is shown after the answers."""
+        return [self.prose_table()]
+
     def page(self) -> Page:
         """Return the report as a page that can be written or put into another."""
         from strop.evaluation.report import make_comparison_page
 
+        assert isinstance(self.suite, Suite)
         unused = () if self.suite.data is None else OF_BUILT_IN
         given = {key: value for key, value in vars(self.suite).items() if value not in (None, ()) and key not in unused}
         settings: Record = {"model": self.model, "edge": self.edge.kind, **{k: str(v) for k, v in given.items()}}
@@ -101,12 +107,13 @@ def evaluate(
     edge: Edge | str | Path | None = None,
     *,
     against: Edge | str | Path | None = None,
+    suite: str | None = None,
     task: str | Path | Pairs = Suite.task,
     sizes: Sequence[int] = Suite.sizes,
     phrasings: Sequence[str] | None = None,
-    prompts: int = Suite.prompts,
+    prompts: int | None = None,
     questions: int = Suite.questions,
-    lengths: Sequence[int] = Suite.lengths,
+    lengths: Sequence[int] | None = None,
     windows: int = Suite.windows,
     prose: str | Path | None = None,
     beyond: bool = False,
@@ -127,14 +134,16 @@ def evaluate(
         tokenizer: Its tokeniser; left out for a model by name.
         edge: The edge, or where it is: a file, a folder or a hub name.
         against: Another edge to compare with. None: the untouched model.
+        suite: A benchmark that nobody here wrote, by lm-evaluation-harness, instead of a task: ruler, or lm-eval:TASK
+            for any of its tasks. Returns a Judgement.
         task: recall, lookup, lookup-similar, lookup-nouns, maximum, passkey, variables or counting; a JSONL file of
             your own prompts; or a list of pairs (prompt, answer). Prompts that the edge was calibrated on are measured
             on the fifth kept for testing.
         sizes: Sizes of the task.
         phrasings: Phrasings of a built-in task. None: one that calibration uses, and all held-out ones.
-        prompts: Prompts for each size and phrasing.
+        prompts: Prompts for each size and phrasing, or documents for each task and length of a suite. None: 200, or 50.
         questions: Prompts that share a passage.
-        lengths: Tokens of prose.
+        lengths: Tokens of prose, or of a suite's documents. None: 256 and 1,024, or RULER's 1,024 to 8,192.
         windows: Texts of prose of each length.
         prose: UTF-8 text to read. None: Python's own documentation.
         beyond: Read prose of lengths beyond the positions that the model was built for, with a warning.
@@ -159,23 +168,33 @@ def evaluate(
 
     edges = [_read_edge(one) for one in (against, edge)]
     require(edges[1] is not None, "edge must be given", "none", "Make one with strop.calibrate")
-    own = read_prompts(task)
-    suite = Suite(
-        "recall" if own is not None else str(task), tuple(sizes), tuple(phrasings or ()), prompts, questions,
-        tuple(lengths), windows, seed, None if own is None else own.name, None if prose is None else str(prose),
-    )  # fmt: skip
-    suite = _leave_out_learned(suite, own, [one for one in edges if one is not None])
-    suite.checksum(own)  # a wrong task, size or prose is told before the model is opened
-    from strop.patching.placement import device_of
     from strop.pretrained.load import open_model
+
+    if suite is not None:
+        require(task == Suite.task, "task must be left out with a suite", task)
+        bench = Bench.of(suite, lengths, prompts, seed)  # a wrong name is told before the model is opened
+        from strop.evaluation.judging.verb import judge_model
+
+        return judge_model(
+            open_model(model, tokenizer, name, progress, device, dtype), edges, bench, beyond, runs, progress
+        )
+    own = read_prompts(task)
+    wanted = Suite(
+        "recall" if own is not None else str(task), tuple(sizes), tuple(phrasings or ()),
+        Suite.prompts if prompts is None else prompts, questions, Suite.lengths if lengths is None else tuple(lengths),
+        windows, seed, None if own is None else own.name, None if prose is None else str(prose),
+    )  # fmt: skip
+    wanted = _leave_out_learned(wanted, own, [one for one in edges if one is not None])
+    wanted.checksum(own)  # a wrong task, size or prose is told before the model is opened
+    from strop.patching.placement import device_of
     from strop.tasks.answers import Reader
     from strop.tasks.prose import fit_lengths
 
     progress = progress if ranks_here().leads else False
     opened = open_model(model, tokenizer, name, progress, device, dtype)
-    suite = replace(suite, lengths=fit_lengths(suite.lengths, opened.model, beyond))
+    wanted = replace(wanted, lengths=fit_lengths(wanted.lengths, opened.model, beyond))
     reader = Reader(opened.tokenizer, device_of(opened.model))
-    return _compare(opened.name, opened.model, reader, edges, suite, own, runs, progress)
+    return _compare(opened.name, opened.model, reader, edges, wanted, own, runs, progress)
 
 
 def _read_edge(edge: Edge | str | Path | None) -> Edge | None:

@@ -27,8 +27,9 @@ def write_verdict(overall: Record, answers: Sequence[Record], prose: Sequence[Re
 
 
 def judge(row: Record) -> str:
-    """Return better, worse or not told apart; both tests must agree."""
-    if max(real(row["p_mcnemar"]), real(row["p_passages"])) >= SIGNIFICANT:
+    """Return better, worse or not told apart; all tests of the row must agree, corrected where that was done."""
+    tests = ("p_holm",) if "p_holm" in row else ("p_mcnemar", "p_passages")
+    if max(real(row[name]) for name in tests) >= SIGNIFICANT:
         return "not told apart"
     return "better" if real(row["after"]) > real(row["before"]) else "worse"
 

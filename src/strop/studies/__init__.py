@@ -9,6 +9,7 @@ networks/    the small models that the studies train
 retrieval/   the paper's max-retrieval study (arXiv 2410.01104): `strop reproduce`
 clrs/        the paper's CLRS-Text study: classical algorithms as text: `strop.studies.clrs.run_clrs`
 arena/       every normaliser on the same tasks: `strop arena`
+rivals/      every remedy on the same trained model: `strop rivals`
 
 Import a study from its package: `from strop.studies.retrieval import Study, reproduce`.
 """

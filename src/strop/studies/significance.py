@@ -21,12 +21,3 @@ def paired_p(a: Sequence[float], b: Sequence[float]) -> float | None:
     from scipy.special import stdtr  # type: ignore[import-untyped]
 
     return float(2 * stdtr(len(gaps) - 1, -abs(mean) / (deviation / math.sqrt(len(gaps)))))
-
-
-def holm(p: Sequence[float]) -> list[float]:
-    """Holm's step-down correction, in the order given: p_(i) · (m − i), made monotone."""
-    out, floor = [0.0] * len(p), 0.0
-    for place, i in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
-        floor = max(floor, min(1.0, (len(p) - place) * p[i]))
-        out[i] = floor
-    return out

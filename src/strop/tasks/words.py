@@ -55,3 +55,21 @@ def names(count: int, draw: Draw) -> list[str]:
     if count > len(pairs):
         raise ArgumentError(f"size must be at most {len(pairs)}, got {count}. There are no more names.")
     return draw.some(pairs, count)
+
+
+_ORDINARY = """
+    about above across after again against all almost alone along also always among and another any around as ask at
+    away back be because before began behind below beside between beyond both bring but by call can carry change clear
+    close come could cut did do done down draw each early easy eight either end enough even ever every far fast few
+    find first five follow for four free from full gave get give go good great had half hard has have he hear held her
+    here high him his hold how if in into is it its just keep kind knew know large last late learn least leave left
+    less let light like little live long look low made make many may mean might more most move much must name near
+    never new next nine no none nor not nothing now of off often old on once one only open or other our out over own
+    part past perhaps place plain put quick quiet quite rather read ready right round run said same say second see
+    seem seen send set seven several she short should show side since six slow small so some soon stand start stay
+    still such sure take ten than that the their them then there these they thing think third this those three through
+    to together told too took toward turn twice two under until up upon use very wait walk was way we well went were
+    what when where which while who whole why wide will with within without word work would write yet you young your
+"""
+ORDINARY: tuple[str, ...] = tuple(_ORDINARY.split())
+"""Words that name no thing, to say something that means nothing."""

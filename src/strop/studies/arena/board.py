@@ -14,9 +14,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from strop.evaluation.paired import holm
 from strop.records import Record, whole
 from strop.studies.problems.catalogue import find_problem
-from strop.studies.significance import holm, paired_p
+from strop.studies.significance import paired_p
 
 BASELINE = "softmax"
 ALPHA = 0.05

@@ -67,7 +67,8 @@ class ClrsResult:
 
     def p_values(self, algorithm: str) -> dict[str, float]:
         """Arm → p against softmax beyond the training sizes."""
-        from strop.studies.significance import holm, paired_p
+        from strop.evaluation.paired import holm
+        from strop.studies.significance import paired_p
 
         base, raw = self.scores(algorithm, BASELINE_ARM, "beyond"), dict[str, float]()
         for arm in self.study.arms:

@@ -12,23 +12,14 @@ A wording has its own nouns (nouns.py): those to descend on, to stop by and to t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from strop.tasks.nouns import plain, similar
 from strop.tasks.passages import Draw, Passage, TextTask
-from strop.tasks.prose import Split
+from strop.tasks.wordings import Wording, draw_wording
 
-
-@dataclass(frozen=True)
-class Wording:
-    """How a pair and a question are written; {k} is the key and {v} the value; `split` says which nouns are keys."""
-
-    pair: str
-    question: str
-    before: str = ""
-    split: Split = "train"
-
+DRAWN = "drawn"
+"""The phrasing whose wording is another one in every passage."""
 
 PHRASINGS = MappingProxyType(
     {
@@ -40,6 +31,22 @@ PHRASINGS = MappingProxyType(
         "json": Wording('"{k}": "{v}",\n', '"{k}": "', "{\n"),
         "price": Wording("A {k} costs {v} coins. ", "Question: how many coins is a {k}? Answer:"),
         "drawer": Wording("In drawer {k} there are {v} nails. ", "How many nails are in drawer {k}? There are"),
+        "password": Wording("The password for {k} is {v}.\n", "What is the password for {k}? The password is"),
+        "equals": Wording("{k} = {v}\n", "{k} ="),
+        "weighs": Wording("The {k} weighs {v} grams. ", "How much does the {k} weigh? It weighs"),
+        "scored": Wording("{k} scored {v} points.\n", "{k} scored"),
+        "csv": Wording("{k},{v}\n", "{k},", "name,value\n"),
+        "rated": Wording("Rating of {k}: {v}; ", "Rating of {k}:"),
+        "bullets": Wording("- {k}: {v}\n", "- {k}:", "Values:\n"),
+        "sold": Wording("On Monday {k} was sold {v} times.\n", "How often was {k} sold? It was sold"),
+        "pages": Wording("The book {k} has {v} pages. ", "Q: How many pages does the book {k} have?\nA: It has"),
+        "assign": Wording('set("{k}", {v});\n', 'set("{k}",'),
+        "tower": Wording("Tower {k} was built with {v} stones. ", "How many stones has tower {k}? It was built with"),
+        "born": Wording("{k}, born {v}, ", "{k}, born"),
+        "distance": Wording("From here to {k} it is {v} miles. ", "How far is {k}? From here it is"),
+        "yaml": Wording("{k}:\n  id: {v}\n", "{k}:\n  id:"),
+        "paren": Wording("{k} ({v}), ", "{k} ("),
+        DRAWN: Wording("…", "…"),
         "shelf": Wording("{k} stands on shelf {v}.\n", "{k} stands on shelf", split="validation"),
         "call": Wording("To speak to {k}, call {v}. ", "Which number reaches {k}? Call", split="validation"),
         "ticket": Wording("Ticket {k} has number {v}. ", "Ticket {k} has number", split="test"),
@@ -63,11 +70,11 @@ class Lookup(TextTask):
 
     def passage(self, size: int, phrasing: str, questions: int, draw: Draw) -> Passage:
         """Write `size` pairs and ask for some of them, never the same twice."""
-        words = PHRASINGS[phrasing]
+        words = draw_wording(draw) if phrasing == DRAWN else PHRASINGS[phrasing]
         keys = similar if draw.integer(0, 10) < 10 * self.share else plain
         pairs = [(key, str(draw.integer(1000, 10000))) for key in keys(size, words.split, draw)]
         context = words.before + "".join(words.pair.format(k=key, v=value) for key, value in pairs)
-        space = "" if words.question.endswith('"') else " "
+        space = " " if " {v}" in words.pair else ""
         asked = draw.some(pairs, min(questions, size))
         written = tuple((words.question.format(k=key), space + value) for key, value in asked)
         return Passage(context, written, size, phrasing)
