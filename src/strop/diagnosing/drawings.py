@@ -1,11 +1,13 @@
-"""Figures of a diagnosis: causes against size, and the map of heads by role."""
+"""Figures of a diagnosis: causes against size, the map of heads by role, symptoms against length."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from strop.diagnosing.causes import CAUSES
 from strop.diagnosing.heads import ROLES
+from strop.diagnosing.symptoms import SYMPTOMS
 from strop.records import Record, real, whole
 from strop.report import figures
 
@@ -61,3 +63,33 @@ def draw_roles(heads: Sequence[Record]) -> str:
         bar = fig.colorbar(image, ax=axis, ticks=range(len(ROLES)))
         bar.ax.set_yticklabels(ROLES)
         return figures.svg(fig)
+
+
+def draw_symptoms(symptoms: Sequence[Record]) -> str:
+    """A panel for each symptom that has a curve: its value against the prompt's length, a line for each task."""
+    tasks = list(dict.fromkeys(row["task"] for row in symptoms if row["task"] is not None))
+    lengths = {one.name: {row["tokens"] for row in symptoms if row["symptom"] == one.name} for one in SYMPTOMS}
+    panels = [one for one in SYMPTOMS if len(lengths[one.name]) > 1] or list(SYMPTOMS[:1])
+    rows = -(-len(panels) // PANELS_A_ROW)
+    with figures.style():
+        fig, axes = figures.new(8.5, 2.2 * rows + 0.5, rows, PANELS_A_ROW, squeeze=False)
+        flat = [axis for line in axes for axis in line]
+        for axis, one in zip(flat, panels, strict=False):
+            for task in [*tasks, None]:
+                points = [row for row in symptoms if (row["symptom"], row["task"]) == (one.name, task)]
+                _draw_line(axis, sorted(points, key=lambda row: whole(row["tokens"])), tasks, task, one.share)
+            axis.set(title=one.title, xscale="log")
+            axis.set_xlabel("tokens")
+        for axis in flat[len(panels) :]:
+            axis.set_visible(False)
+        if tasks:
+            fig.legend(*flat[0].get_legend_handles_labels(), loc="outside upper left", ncols=len(tasks))
+        return figures.svg(fig)
+
+
+def _draw_line(axis: Any, points: Sequence[Record], tasks: Sequence[object], task: object, share: bool) -> None:
+    told = [(row["tokens"], row["value"] if row["carriers"] is None else row["carriers"]) for row in points]
+    known = [(real(n), real(value) * (100 if share else 1)) for n, value in told if value is not None]
+    if known:
+        colour = figures.colour(tasks.index(task)) if task in tasks else figures.ink("muted")
+        axis.plot(*zip(*known, strict=True), marker="o", color=colour, label=None if task is None else str(task))

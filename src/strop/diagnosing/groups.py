@@ -5,6 +5,7 @@ row of its first wrong token, a right one at the rows whose token stands in the 
 
     copied   [q, r, heads]  the head's top key is the token that is written next: the right one, in the evidence, or
                             the one that the model writes instead. This is what makes a retrieval head (2404.15574)
+    output   [q, r, k]      the symptoms of the model's output (symptoms/)
     apart    [q, r]         distance of the last hidden state to that of the nearest question with another answer, as
                             a share of its norm; NaN where there is none to compare with
 """
@@ -21,8 +22,8 @@ import torch
 from torch import Tensor, nn
 
 from strop.diagnosing.asking import Asked, Said, answer_rows, read_context
-from strop.diagnosing.trace import traced
-from strop.diagnosing.weighing import NUMBERS
+from strop.diagnosing.symptoms import ANSWER_SYMPTOMS
+from strop.diagnosing.trace import COLUMNS, traced
 from strop.evaluation.paired import wilson_interval
 from strop.records import Record, atomic_path
 
@@ -50,6 +51,7 @@ class Answered:
     apart: Tensor
     nats: Tensor
     sure: Tensor
+    output: Tensor
 
     def __len__(self) -> int:
         return len(self.counted)
@@ -71,8 +73,8 @@ class Answered:
         return wrong, (self.counted & ~self.correct)[wrong].long().argmax(1)
 
     def number(self, name: str) -> Tensor:
-        """Return one of the numbers of weighing.py, [q, r, heads]."""
-        return self.numbers[..., NUMBERS.index(name)]
+        """Return one of the numbers of weighing.py or a symptom of rows, [q, r, heads]."""
+        return self.numbers[..., COLUMNS.index(name)]
 
     def describe(self) -> Record:
         """Return what the answers are worth, without their causes."""
@@ -140,11 +142,12 @@ def _note_answers(asked: Asked, said: Said, numbers: Tensor) -> dict[str, Tensor
     held = torch.where(asked.evidence, asked.tokens, -1)
     telling = counted & (targets[..., None] == held[:, None]).any(-1)
     telling = torch.where(telling.any(1, keepdim=True), telling, counted)
-    top = numbers[..., NUMBERS.index("top")].long().to(targets.device)
+    top = numbers[..., COLUMNS.index("top")].long().to(targets.device)
     at_top, in_evidence = (_at(table, top) for table in (asked.tokens, asked.evidence))
     copied = ((at_top == targets[..., None]) & in_evidence) | (at_top == best.indices[..., None])
     found = {
         "numbers": numbers, "counted": counted, "correct": correct, "telling": telling, "copied": copied,
+        "output": torch.stack([symptom.measure(said) for symptom in ANSWER_SYMPTOMS], -1),
         "nats": -(mine * counted).sum(1) / counted.sum(1), "sure": (best.values * until).sum(1) / until.sum(1),
     }  # fmt: skip
     return {name: value.cpu() for name, value in found.items()}
