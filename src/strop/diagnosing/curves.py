@@ -1,7 +1,7 @@
 """Every symptom against the size of the input, as records: one for each symptom, task and size.
 
-`value` is the mean over all heads, `carriers` that over the heads that carry the task's answers. A symptom of a text is
-measured at one size, one of the model at lengths of its own, and neither has a value for what does not concern it.
+`value` is the mean over all heads, `carriers` that over the heads that carry the task's answers; None where a symptom
+has no heads. One of the model is measured at lengths of its own, and has no task.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from strop.diagnosing.carriers import Carrier
 from strop.diagnosing.groups import Answered
-from strop.diagnosing.symptoms import ANSWER_SYMPTOMS, ROW_SYMPTOMS
+from strop.diagnosing.symptoms import ANSWER_SYMPTOMS, ROW_SYMPTOMS, TEXT_SYMPTOMS
 from strop.records import Record
 
 
@@ -22,17 +22,13 @@ def draw_curves(groups: Sequence[Answered], carriers: Sequence[Carrier]) -> list
     rows = []
     for group in groups:
         for symptom in ROW_SYMPTOMS:
-            rows.append(note_heads(symptom.name, group, mean_of(group, symptom.name), carriers))
+            rows.append(_note_heads(symptom.name, group, mean_of(group, symptom.name), carriers))
+        for i, text in enumerate(TEXT_SYMPTOMS):
+            rows.append(_note_heads(text.name, group, group.texts[:, i], carriers))
         for i, one in enumerate(ANSWER_SYMPTOMS):
             value = one.join(group.output[..., i][group.counted])
             rows.append({**_place(one.name, group), "value": value, "carriers": None})
     return rows
-
-
-def note_heads(name: str, group: Answered, heads: Tensor, carriers: Sequence[Carrier]) -> Record:
-    """Return the record of a symptom with a number for each head."""
-    own = heads[[carrier.index for carrier in carriers]]
-    return {**_place(name, group), "value": _mean(heads), "carriers": _mean(own)}
 
 
 def note_curve(name: str, curve: Mapping[int, float]) -> list[Record]:
@@ -48,6 +44,11 @@ def mean_of(group: Answered, name: str) -> Tensor:
 
 def _place(name: str, group: Answered) -> Record:
     return {"symptom": name, "task": group.task, "size": group.size, "tokens": group.length}
+
+
+def _note_heads(name: str, group: Answered, heads: Tensor, carriers: Sequence[Carrier]) -> Record:
+    own = heads[[carrier.index for carrier in carriers]]
+    return {**_place(name, group), "value": _mean(heads), "carriers": _mean(own)}
 
 
 def _mean(heads: Tensor) -> float | None:

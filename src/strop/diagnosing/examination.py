@@ -12,13 +12,12 @@ from strop._checks import require
 from strop.diagnosing.asking import Asked
 from strop.diagnosing.carriers import find_carriers, sharpen_carriers
 from strop.diagnosing.causes import count_causes, find_causes
-from strop.diagnosing.curves import draw_curves, note_curve, note_heads
+from strop.diagnosing.curves import draw_curves, note_curve
 from strop.diagnosing.groups import Answered, HeadPlace, read_group
 from strop.diagnosing.heads import describe_heads
 from strop.diagnosing.plan import Questioning
 from strop.diagnosing.sizes import ask_prompts, fails, first_failure, grow_task
 from strop.diagnosing.symptoms import MODEL_SYMPTOMS
-from strop.diagnosing.trace import read_text
 from strop.diagnosing.trial import try_temperature
 from strop.patching.identity import heads_of
 from strop.patching.placement import device_of
@@ -52,7 +51,7 @@ def examine(
     longest = min(plan.longest, count_positions(model) or plan.longest)
     plan = Questioning(**(vars(plan) | {"longest": longest}))
     places = [HeadPlace(i, name, head) for i, (name, n) in enumerate(heads_of(model).items()) for head in range(n)]
-    found, groups, carriers, texts = Findings(), {}, {}, {}
+    found, groups, carriers = Findings(), {}, {}
     for task in tasks:
 
         def read(size: int, passages: list[Asked], task: str = task) -> Answered:
@@ -70,7 +69,7 @@ def examine(
         tell(text=f"{task}: which heads carry answers")
         carriers[task] = find_carriers(model, places, mine, passages)
         failing = first_failure(mine)
-        at = passages[mine.index(failing or mine[-1])]
+        at = passages[mine.index(failing)] if failing is not None else []
         if failing is not None and carriers[task]:
             carriers[task], wrong, mended = sharpen_carriers(model, carriers[task], _pick_failed(failing, at))
             found.checks.append({"task": task, "size": failing.size, "wrong": wrong, "mended": mended})
@@ -83,13 +82,10 @@ def examine(
         counts = count_causes(mine, answers)
         found.causes += [row | {"failing": fails(group)} for row, group in zip(counts, mine, strict=True)]
         found.symptoms += draw_curves(mine, carriers[task])
-        texts[task] = read_text(model, at[0].tokens[:1], partial)
-        for name, heads in texts[task].items():
-            found.symptoms.append(note_heads(name, failing or mine[-1], heads, carriers[task]))
     for symptom in MODEL_SYMPTOMS:
         tell(text=symptom.title)
         found.symptoms += note_curve(symptom.name, symptom.measure(model, min(longest, RUN)))
-    found.heads = describe_heads(places, groups, carriers, texts)
+    found.heads = describe_heads(places, groups, carriers)
     return found
 
 

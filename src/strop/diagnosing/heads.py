@@ -16,7 +16,7 @@ from torch import Tensor
 
 from strop.diagnosing.carriers import Carrier, score_retrieval
 from strop.diagnosing.groups import Answered, HeadPlace
-from strop.diagnosing.symptoms import ROW_SYMPTOMS
+from strop.diagnosing.symptoms import ROW_SYMPTOMS, TEXT_SYMPTOMS
 from strop.records import Record
 
 ROLES = ("carries", "sink", "local", "blunt", "other")
@@ -28,16 +28,12 @@ def describe_heads(
     places: Sequence[HeadPlace],
     groups: Mapping[str, Sequence[Answered]],
     carriers: Mapping[str, Sequence[Carrier]],
-    texts: Mapping[str, Mapping[str, Tensor]],
 ) -> list[Record]:
-    """Return a record for each head over all tasks; a carrier's numbers are those of the task it carries most of.
-
-    `texts` holds the symptoms of whole texts of each task, by name, [heads].
-    """
+    """Return a record for each head over all tasks; a carrier's numbers are those of the task it carries most of."""
     every = [group for task in groups.values() for group in task]
     means = {name: _mean(every, name) for name in MEANS}
-    whole = next(iter(texts.values()), {})
-    means |= {name: torch.stack([one[name] for one in texts.values()]).mean(0) for name in whole}
+    texts = torch.stack([group.texts for group in every]).nanmean(0)
+    means |= {one.name: texts[:, i] for i, one in enumerate(TEXT_SYMPTOMS)}
     retrieval = torch.stack([score_retrieval(task) for task in groups.values()]).amax(0)
     rows = []
     for i, place in enumerate(places):

@@ -66,19 +66,18 @@ def traced(model: nn.Module, asked: Asked, partial: bool = False) -> Iterator[Tr
     trace.layers = {name: numbers for name, numbers in trace.layers.items() if numbers.numel()}
 
 
-@torch.no_grad()
-def read_text(model: nn.Module, tokens: Tensor, partial: bool = False) -> dict[str, Tensor]:
-    """Read one whole text [1, n] and return every symptom of a text, by name, as [heads of all layers]."""
+@contextmanager
+def texts_read(model: nn.Module, partial: bool = False) -> Iterator[dict[str, list[Tensor]]]:
+    """Measure every symptom of a text, by name a tensor [heads] for each layer, of a text read inside the block."""
     found = find_sites(model)
-    seen: dict[str, dict[str, Tensor]] = {symptom.name: {} for symptom in TEXT_SYMPTOMS}
+    seen: dict[str, list[Tensor]] = {symptom.name: [] for symptom in TEXT_SYMPTOMS}
 
     def note(name: str, request: Request) -> None:
         for symptom in TEXT_SYMPTOMS:
-            seen[symptom.name][name] = symptom.measure(request).float().cpu()
+            seen[symptom.name].append(symptom.measure(request).float().cpu())
 
     with apply(model, found, Change({}, note, [*found.all, *found.unreached], partial)):
-        model(input_ids=tokens, use_cache=False, logits_to_keep=1)
-    return {name: torch.cat([layers[one] for one in found.all if one in layers]) for name, layers in seen.items()}
+        yield seen
 
 
 def form_row_logits(request: Request, rows: Tensor) -> Tensor:

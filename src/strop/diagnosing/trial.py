@@ -38,7 +38,7 @@ def try_temperature(model: nn.Module, passages: Sequence[Asked]) -> Record | Non
         return None
     numbers = Numbers(model, "constant", outputs=False)
     with torch.enable_grad(), numbers.on(model):
-        answer_loss(model, [asked.encoded for asked in learned]).backward()  # type: ignore[no-untyped-call]
+        answer_loss(model, [asked.encoded for asked in learned]).backward()
     before = _ask_all(model, tested)
     step_down(list(numbers.parameters()))
     with numbers.on(model):

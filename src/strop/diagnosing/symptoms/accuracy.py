@@ -34,7 +34,7 @@ class MatrixNorm(AnswerSymptom):
 
     def join(self, rows: Tensor) -> float:
         """The fourth root of the mean."""
-        return float(rows.double().mean()) ** (1 / POWER)
+        return float(rows.double().mean() ** (1 / POWER))
 
 
 def normalise(logits: Tensor) -> Tensor:

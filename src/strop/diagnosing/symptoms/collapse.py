@@ -1,7 +1,7 @@
 """Collapse of last-token representations (“Transformers need glasses!”, arXiv 2406.04267).
 
-Two inputs that differ only in how often their last token is repeated, n − 1 and n times, end in states that come nearer
-and nearer. With h_n the last hidden state of the model after n tokens:
+Two inputs that differ only in how often their last token is repeated end in states that come nearer and nearer. With
+h_n the last hidden state of the model after n tokens, PREFIX different ones and the rest one and the same:
 
     distance = ‖h_n − h_{n−1}‖ / ‖h_n‖
 
@@ -22,7 +22,10 @@ from strop.patching.placement import device_of
 TOKEN = 7
 """Which token is repeated; any will do that is no special one."""
 
-START = 4
+PREFIX = 8
+"""Tokens before it, the next ones of the vocabulary."""
+
+START = 16
 
 
 class LastTokens(ModelSymptom):
@@ -35,11 +38,16 @@ class LastTokens(ModelSymptom):
 
     @torch.no_grad()
     def measure(self, model: nn.Module, longest: int) -> dict[int, float]:
-        """Read a token over and over, and compare neighbours at doublings."""
-        vocabulary: int = model.get_input_embeddings().weight.shape[0]  # type: ignore[operator, union-attr]
-        ids = torch.full((1, longest), min(TOKEN, vocabulary - 1), device=device_of(model))
+        """Read it, and compare neighbours at doublings."""
+        ids = repeat_token(longest).to(device_of(model))
         out: Any = model(input_ids=ids, output_hidden_states=True, use_cache=False, logits_to_keep=1)
         return compare_neighbours(out.hidden_states[-1][0].float())
+
+
+def repeat_token(length: int) -> Tensor:
+    """Return a text [1, length] that says one token over and over, after a few others."""
+    places = torch.arange(length)
+    return torch.where(places < PREFIX, TOKEN + 1 + places, TOKEN)[None]
 
 
 def compare_neighbours(states: Tensor) -> dict[int, float]:

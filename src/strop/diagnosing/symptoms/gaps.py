@@ -6,7 +6,7 @@ the first to stand out:
 
     critical β = max over g of log N(g) / g
 
-Below it the first keys are not parted, above it the entropy collapses. For n normal logits it is near √(2·log n). The
+Below it the first keys are not parted, above it the entropy collapses. For n normal logits it grows like √log n. The
 paper's own constants may differ: this is its scale, written out.
 
 Gaps are counted in bins of WIDTH nats on a grid of the logits themselves, so that counts of blocks of keys add up to

@@ -32,7 +32,8 @@ def give_outputs(rows: Rows) -> Tensor:
     """Return what the heads give at the rows, [q, heads, r, d_v]."""
     value = upcast(rows.request.value)
     groups = rows.weights.unflatten(1, (value.shape[1], -1)).flatten(2, 3)
-    return (groups @ value).unflatten(2, (-1, rows.logits.shape[2])).flatten(1, 2)
+    given: Tensor = (groups @ value).unflatten(2, (-1, rows.logits.shape[2]))
+    return given.flatten(1, 2)
 
 
 symptoms = (OutputVariance(),)
