@@ -1,7 +1,7 @@
 """Does a diagnosis predict what calibration gains? Over models × tasks × sizes, on the same prompts before and after.
 
     python benchmarks/prediction.py                       # what was measured so far, and the correlations
-    python benchmarks/prediction.py smollm2 recall        # measure one task of one model, three sizes; goes on if stopped
+    python benchmarks/prediction.py smollm2 recall        # one task of one model, three sizes; goes on if stopped
 
 A model is diagnosed on a task, beginning with the sizes at which it fails. It is then calibrated on that task, shortly:
 14 steps, prose of 256 tokens, no guard. The same prompts are asked again. A cell is a size:
