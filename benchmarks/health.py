@@ -3,8 +3,8 @@
     python benchmarks/health.py               # what was measured
     python benchmarks/health.py smollm2       # 3 minutes on one core; what was read is kept in runs/health
 
-A sample is a question, at the first row whose token stands in the evidence, if all rows before it are right: will the
-next token be wrong? Nothing that is used knows the answer.
+A sample is a token of an answer that greedy decoding would reach, all tokens before it being right: will it be wrong?
+Nothing that is used knows the answer.
 
     confidence   −log-likelihood of the model's own next token
     attention    entropy as a share of log n, top weight, weight on the first token and on the last 16, each averaged
@@ -12,7 +12,7 @@ next token be wrong? Nothing that is used knows the answer.
     both         the same with the confidence beside them
 
 AUROC on the task that was left out, and over all samples (each scored by the fit that had not seen its task), with
-95 % intervals from draws of samples.
+95 % intervals from draws of questions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from strop.tasks.answers import Reader
 RESULT = Path(__file__).parent / "results" / "health.json"
 RUNS = Path("runs") / "health"
 SIZES = (4, 8, 16)
-PROMPTS, DRAWS, PENALTY = 48, 2000, 1.0
+PROMPTS, DRAWS, PENALTY = 48, 1000, 1.0
 STATISTICS = ("entropy", "top_weight", "first_weight", "recent_weight")
 
 
@@ -58,16 +58,15 @@ def read_all(name: str) -> tuple[dict[str, list[Answered]], list[int]]:
     return groups, list(heads_of(model).values())
 
 
-def take_samples(group: Answered, heads: list[int]) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (statistics [n, k], confidence [n, 1], whether the next token is wrong [n])."""
-    at = group.telling.long().argmax(1)
-    places = torch.arange(len(at))
-    reached = (group.correct | ~group.counted).long().cumprod(1).cumsum(1).gather(1, at[:, None])[:, 0] >= at
+def take_samples(group: Answered, heads: list[int]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return (statistics [n, k], confidence [n, 1], whether the token is wrong [n], its question [n])."""
+    right = (group.correct & group.counted).long().cumprod(1).bool()
+    reached = group.counted & torch.cat([torch.ones_like(right[:, :1]), right[:, :-1]], 1)
     entropy = group.number("entropy") / group.number("n_keys").clamp(min=2).log()
     numbers = [entropy, *(group.number(one) for one in STATISTICS[1:])]
-    layers = [torch.stack([part.mean(-1) for part in one[places, at].split(heads, -1)], -1) for one in numbers]
-    wrong = ~group.correct[places, at]
-    return torch.cat(layers, -1)[reached], -group.best[places, at][reached, None], wrong[reached]
+    layers = [torch.stack([part.mean(-1) for part in one[reached].split(heads, -1)], -1) for one in numbers]
+    question = 1000 * group.size + reached.nonzero()[:, 0]
+    return torch.cat(layers, -1), -group.best[reached][:, None], ~group.correct[reached], question
 
 
 def fit(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -100,17 +99,24 @@ def score_left_out(samples: dict[str, tuple[Tensor, Tensor]]) -> dict[str, Tenso
 
 
 def auroc(score: Tensor, wrong: Tensor) -> float:
-    """How often a wrong answer scores above a right one; ties count half. NaN without both kinds."""
-    above = score[wrong][:, None] - score[~wrong]
-    return float(((above > 0).double() + (above == 0).double() / 2).mean())
+    """How often a wrong token scores above a right one; ties count half. NaN without both kinds."""
+    ordered = score[~wrong].sort().values
+    below, until = (torch.searchsorted(ordered, score[wrong], right=right).double() for right in (False, True))
+    return float(((below + until) / 2 / max(1, len(ordered))).mean()) if len(ordered) else float("nan")
 
 
-def with_interval(score: Tensor, wrong: Tensor) -> list[float]:
-    """AUROC and its 2.5 and 97.5 % points."""
+def with_interval(score: Tensor, wrong: Tensor, question: Tensor) -> list[float] | None:
+    """AUROC and its 2.5 and 97.5 % points over draws of questions; None without both kinds."""
+    if not 0 < int(wrong.sum()) < len(wrong):
+        return None
     draw = torch.Generator().manual_seed(0)
-    picks = (torch.randint(len(score), (len(score),), generator=draw) for _ in range(DRAWS))
-    drawn = torch.tensor([auroc(score[pick], wrong[pick]) for pick in picks])
-    ends = drawn.nanquantile(torch.tensor([0.025, 0.975])).tolist()
+    _, number, counts = question.unique(return_inverse=True, return_counts=True)
+    own = number.argsort(stable=True).split(counts.tolist())
+    drawn = []
+    for _ in range(DRAWS):
+        pick = torch.cat([own[i] for i in torch.randint(len(own), (len(own),), generator=draw).tolist()])
+        drawn.append(auroc(score[pick], wrong[pick]))
+    ends = torch.tensor(drawn).nanquantile(torch.tensor([0.025, 0.975])).tolist()
     return [round(value, 3) for value in (auroc(score, wrong), *ends)]
 
 
@@ -128,10 +134,13 @@ def measure(name: str) -> dict[str, Any]:
     told: dict[str, Any] = {task: {"samples": len(one), "wrong": int(one.sum())} for task, one in wrong.items()}
     for kind, by_task in scores.items():
         for task, score in by_task.items():
-            told[task][kind] = with_interval(score, wrong[task]) if 0 < wrong[task].sum() < len(score) else None
+            told[task][kind] = with_interval(score, wrong[task], parts[task][3])
     every = torch.cat(list(wrong.values()))
     told["all"] = {"samples": len(every), "wrong": int(every.sum())}
-    told["all"] |= {kind: with_interval(torch.cat(list(each.values())), every) for kind, each in scores.items()}
+    question = torch.cat([100_000 * i + part[3] for i, part in enumerate(parts.values())])
+    told["all"] |= {
+        kind: with_interval(torch.cat(list(each.values())), every, question) for kind, each in scores.items()
+    }
     return told
 
 

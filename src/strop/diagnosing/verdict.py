@@ -69,18 +69,19 @@ def write_diagnosis(model: str, causes: Sequence[Record], trials: Sequence[Recor
     where = ", ".join(f"{row['task']} at size {row['size']} ({number(row['tokens'])} tokens)" for row in failures)
     told = [f"{each} {_agree(each, MEANING[cause])}" for cause, each in count.items() if each]
     first = f"{_NAMES[main]} is what fails most in {model}" if count[main] < wrong else f"{_NAMES[main]} fails {model}"
-    return f"{first}: of {wrong} wrong answers on {where}, {'; '.join(told)}.{_tell_trials(trials)}"
+    return f"{_tell_trials(model, trials)}{first}: of {wrong} wrong answers on {where}, {'; '.join(told)}."
 
 
-def _tell_trials(trials: Sequence[Record]) -> str:
-    """What a step of temperatures did, or nothing where none was tried."""
+def _tell_trials(model: str, trials: Sequence[Record]) -> str:
+    """What a step of temperatures did, or nothing where none was tried on a wrong answer."""
     mended, wrong = count_mended(trials)
     if not wrong:
         return ""
-    broken = sum(whole(row["broken"]) for row in trials)
+    right, broken = sum(whole(row["tested"]) for row in trials) - wrong, sum(whole(row["broken"]) for row in trials)
+    much = "mend" if mended >= MENDED * wrong else "mend little in"
     return (
-        f" One step of temperatures, made from other prompts, mends {mended} of {wrong} wrong answers and breaks "
-        f"{broken} of {sum(whole(row['tested']) for row in trials) - wrong} right ones."
+        f"Temperatures {much} {model}: one step, made from other prompts, makes {mended} of {wrong} wrong answers "
+        f"right and {broken} of {right} right ones wrong. "
     )
 
 
@@ -133,7 +134,7 @@ def advise_next(
 
 _NAMES = {
     "dispersion": "Dispersion", "order": "The order of keys", "sink": "A sink", "collapse": "Collapse",
-    "elsewhere": "Something behind attention", "unknown": "An unknown cause",
+    "elsewhere": "Something beyond the heads that copy answers", "unknown": "An unknown cause",
 }  # fmt: skip
 
 
