@@ -53,7 +53,7 @@ def test_it_mends_dispersion_and_no_wrong_read_out(fault, mends):
     found = planted.diagnose_planted(fault, 1)
     tried = found.trials[0]
     assert (tried["mended"] > tried["wrong"] / 2) is mends, tried
-    assert ("calibrate" in found.advice[1]) is mends
+    assert (found.advice[1] == "strop.calibrate(model, tokenizer, task=prompts)") is mends
     assert f"makes {tried['mended']} of {tried['wrong']} wrong answers right" in found.verdict
 
 

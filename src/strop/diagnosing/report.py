@@ -52,9 +52,10 @@ def tabulate_roles(heads: Sequence[Record], count: int | None = None) -> Table:
     rows = [{**row, "place": f"L{row['layer']} H{row['head']}"} for row in ordered[:count]]
     columns = [
         Column("place", "head"), Column("role"), Column("retrieval", "retrieval, %", percent),
-        Column("weight", "evidence, %", percent), Column("cost", "cost, nats", align="right"),
-        Column("gain", "gain, nats", align="right"), Column("carries"),
-        Column("first_weight", "first token, %", percent), Column("recent_weight", "last 16, %", percent),
+        Column("weight", "evidence, %", percent, rank=3), Column("cost", "cost, nats", align="right", rank=2),
+        Column("gain", "gain, nats", align="right", rank=6), Column("carries", rank=4),
+        Column("first_weight", "first token, %", percent, rank=7),
+        Column("recent_weight", "last 16, %", percent, rank=8),
     ]  # fmt: skip
     return Table.of(rows, columns, "" if count is None else f"The {len(rows)} heads that matter most")
 
@@ -90,18 +91,17 @@ def make_diagnosis_page(found: Diagnosis) -> Page:
     made.provenance = {**found.settings, **provenance()}
     _add_facts(made, found)
     section = made.section("Can a temperature mend it?")
-    section.note(found.verdict)
+    for trial in found.trials:
+        section.note(
+            f"One step of temperatures, made from {trial['learned']} prompts of {trial['task']} at size "
+            f"{trial['size']}, mends {trial['mended']} of {trial['wrong']} wrong answers of {trial['tested']} others "
+            f"and breaks {trial['broken']}."
+        )
     section.text(found.summary)
     for check in found.checks:
         section.text(
             f"Tried on {check['task']} at size {check['size']}: with β = 2 on the heads that carry answers, "
             f"{check['mended']} of {check['wrong']} wrong answers become right."
-        )
-    for trial in found.trials:
-        section.text(
-            f"One step of temperatures, made from {trial['learned']} prompts of {trial['task']} at size "
-            f"{trial['size']}, mends {trial['mended']} of {trial['wrong']} wrong answers of {trial['tested']} others "
-            f"and breaks {trial['broken']}."
         )
     section.text(f"Next. {found.advice[0]}")
     section.code(found.advice[1])

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from strop.diagnosing.causes import CAUSES
 from strop.records import Record, real, whole
 from strop.report.format import number, percent
+from strop.tasks.prompts import IN_MEMORY
 
 MEANING = {
     "dispersion": "have heads that rank the evidence first and give it too little weight (dispersion: sharper, they "
@@ -25,8 +26,8 @@ MENDED = 0.25
 ADVICE = {
     "mended": "Calibrate, which finds temperatures that leave the rest as it is, and tests them:",
     "dispersion": "A temperature should mend most of these. Calibrate, which finds one for each head and tests it:",
-    "order": "No temperature changes what comes first. An edit of the query can:",
-    "sink": "A temperature would sharpen the sink as well. An edit of the query can move heads off it:",
+    "order": "No temperature changes what comes first. An edit of the query may:",
+    "sink": "A temperature would sharpen the sink as well. An edit of the query may move heads off it:",
     "elsewhere": "The heads that copy answers find the evidence; what fails comes after them. See what all heads do:",
     "unknown": "No head copies the answers. Evidence of another kind may tell more:",
 }
@@ -79,10 +80,9 @@ def _tell_trials(model: str, trials: Sequence[Record]) -> str:
         return ""
     right, broken = sum(whole(row["tested"]) for row in trials) - wrong, sum(whole(row["broken"]) for row in trials)
     much = "mend" if mended >= MENDED * wrong else "mend little in"
-    return (
-        f"Temperatures {much} {model}: one step, made from other prompts, makes {mended} of {wrong} wrong answers "
-        f"right and {broken} of {right} right ones wrong. "
-    )
+    cost = f" and {broken} of {right} right ones wrong" if right else ""
+    told = f"one step, made from other prompts, makes {mended} of {wrong} wrong answers right{cost}"
+    return f"Temperatures {much} {model}: {told}. "
 
 
 def _agree(count: int, words: str) -> str:
@@ -143,7 +143,8 @@ def _command(given: str | None, verb: str, options: dict[str, str]) -> str:
         flags = "".join(f" --{name} {shlex.quote(value)}" for name, value in options.items())
         return f"strop {verb} {shlex.quote(given)}{flags}"
     named = {("task" if name == "data" else name): value for name, value in options.items()}
-    told = "".join(f", {name}={value if value.isdigit() else repr(value)}" for name, value in named.items())
+    bare = {name: value if value.isdigit() else repr(value) for name, value in named.items()}
+    told = "".join(f", {name}={value if value != repr(IN_MEMORY) else 'prompts'}" for name, value in bare.items())
     return f"strop.{verb}(model, tokenizer{told})"
 
 
