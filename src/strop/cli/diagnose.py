@@ -69,4 +69,6 @@ def command(
     output.show(found.table())
     output.show(found.heads_table())
     words, command = found.advice
-    output.say(f"\n{found.verdict} {words}\n\n    {command}\n\nReport: {report}")
+    output.say(f"\n{found.verdict} {words}")
+    click.echo(f"\n    {command}\n")  # not wrapped, to be copied
+    output.say(f"Report: {report}")
