@@ -28,7 +28,9 @@ from strop.diagnosing import diagnose
     words={"task": "Built-in tasks between commas. None: recall, maximum, passkey, variables and counting."},
 )
 @click.option("--data", type=options.ExistingFile(), help="JSONL of your own instead: {prompt, answer, evidence}.")
-@options.of(diagnose, "prompts", "questions", "longest", "more", "phrasings", "seed", "partial", "runs", more=0)
+@options.of(
+    diagnose, "prompts", "questions", "longest", "more", "phrasings", "seed", "trial", "partial", "runs", more=0
+)
 @options.add_model_options
 @click.option("--out", type=click.Path(path_type=Path), help="The report.  [default: in the run's folder]")
 @options.force
@@ -61,10 +63,13 @@ def command(
     records.write(found.folder / "heads.jsonl", found.heads)
     report = found.report(out or found.folder / "report.html")
     if as_json:
-        said = {"verdict": found.verdict, "cause": found.cause, "causes": found.causes, "checks": found.checks}
-        output.show_json({**said, "next": found.advice[1], "heads": found.heads, "report": str(report)})
+        named = ("verdict", "cause", "causes", "checks", "trials", "symptoms", "heads")
+        said = {name: getattr(found, name) for name in named}
+        output.show_json({**said, "next": found.advice[1], "report": str(report)})
         return
     output.show(found.table())
     output.show(found.heads_table())
     words, command = found.advice
-    output.say(f"\n{found.verdict} {words}\n\n    {command}\n\nReport: {report}")
+    output.say(f"\n{found.verdict} {words}")
+    click.echo(f"\n    {command}\n")  # not wrapped, to be copied
+    output.say(f"Report: {report}")

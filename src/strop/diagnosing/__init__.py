@@ -7,6 +7,10 @@ asking.py       tokens, where the evidence stands among them; the context read o
 weighing.py     what a row of attention does with the evidence
 trace.py        the same for every head, inside the forward pass
 groups.py       all answers of one task and size
+symptoms/       the other ways in which long inputs fail, one file each
+curves.py       symptoms against size
+gap_edge.py     the edge that gap counting predicts without answers
+trial.py        what one step of temperatures mends
 carriers.py     which heads carry answers: retrieval score, and what their silence costs
 causes.py       why an answer is wrong
 heads.py        the role of every head

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from strop._checks import require
-from strop.tasks.answers import Reader
+from strop.tasks.answers import Encoded, Reader
 from strop.tasks.passages import Passage, Span
 
 
@@ -42,6 +42,12 @@ class Asked:
     def targets(self) -> Tensor:
         """The tokens of the answers, [q, r]."""
         return self.ids.gather(1, self.rows + 1)
+
+    @property
+    def encoded(self) -> Encoded:
+        """The same as calibration reads it."""
+        targets = torch.zeros_like(self.ids).scatter_reduce(1, self.rows + 1, self.counted.long(), "amax")
+        return Encoded(self.context, self.ids, targets.bool())
 
 
 class Said(NamedTuple):
@@ -82,6 +88,11 @@ def answer_rows(model: nn.Module, asked: Asked, cache: Any) -> Said:
     out: Any = model(input_ids=asked.ids[:, :-1], use_cache=cache is not None, output_hidden_states=True, **given)
     pick = (torch.arange(len(asked.rows), device=asked.rows.device)[:, None], asked.rows)
     return Said(out.logits[pick].float(), out.hidden_states[-1][pick].float())
+
+
+def exact(asked: Asked, said: Said) -> Tensor:
+    """Return which questions were answered exactly, [q]."""
+    return ((said.logits.argmax(-1) == asked.targets) | ~asked.counted).all(1)
 
 
 def locate_tokens(reader: Reader, text: str, spans: Sequence[Span]) -> list[int]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from strop.diagnosing.asking import Asked, Said, answer_rows, read_context
+from strop.diagnosing.asking import Asked, Said, answer_rows, exact, read_context
 from strop.diagnosing.groups import Answered, HeadPlace
 from strop.edges.output_scales import OutputScales
 from strop.normalisers import Softmax
@@ -99,7 +99,7 @@ def sharpen_carriers(
     for asked in passages[:CHECKED]:
         cache = read_context(model, asked)
         plain = answer_rows(model, asked, cache)
-        failed = ~_exact(asked, plain)
+        failed = ~exact(asked, plain)
         rows = _first_wrong(asked, plain)
         before = _log_p(plain, asked.targets)
         for i, carrier in enumerate(carriers):
@@ -107,7 +107,7 @@ def sharpen_carriers(
                 after = _log_p(answer_rows(model, asked, cache), asked.targets)
             gains[i] += float((after - before).gather(1, rows)[failed].sum())
         with _sharpen(model, [carrier.place for carrier in carriers]):
-            mended += int((failed & _exact(asked, answer_rows(model, asked, cache))).sum())
+            mended += int((failed & exact(asked, answer_rows(model, asked, cache))).sum())
         wrong += int(failed.sum())
     found = [
         replace(one, gain=float(gain) / wrong if wrong else None) for one, gain in zip(carriers, gains, strict=True)
@@ -151,10 +151,6 @@ def _sharpen(model: nn.Module, places: Sequence[HeadPlace]) -> AbstractContextMa
 
 def _log_p(said: Said, tokens: Tensor) -> Tensor:
     return said.logits.log_softmax(-1).gather(-1, tokens[..., None])[..., 0].double()
-
-
-def _exact(asked: Asked, said: Said) -> Tensor:
-    return ((said.logits.argmax(-1) == asked.targets) | ~asked.counted).all(1)
 
 
 def _first_wrong(asked: Asked, said: Said) -> Tensor:

@@ -12,16 +12,22 @@ from strop._checks import require
 from strop.diagnosing.asking import Asked
 from strop.diagnosing.carriers import find_carriers, sharpen_carriers
 from strop.diagnosing.causes import count_causes, find_causes
+from strop.diagnosing.curves import draw_curves, note_curve
 from strop.diagnosing.groups import Answered, HeadPlace, read_group
 from strop.diagnosing.heads import describe_heads
 from strop.diagnosing.plan import Questioning
 from strop.diagnosing.sizes import ask_prompts, fails, first_failure, grow_task
+from strop.diagnosing.symptoms import MODEL_SYMPTOMS
+from strop.diagnosing.trial import try_temperature
 from strop.patching.identity import heads_of
 from strop.patching.placement import device_of
 from strop.pretrained.load import count_positions
 from strop.records import Record
 from strop.tasks.answers import Reader
 from strop.tasks.prompts import Prompts
+
+RUN = 512
+"""Longest text that a symptom of the model is measured on, in tokens."""
 
 
 @dataclass
@@ -32,6 +38,8 @@ class Findings:
     heads: list[Record] = field(default_factory=list)
     answers: list[Record] = field(default_factory=list)
     checks: list[Record] = field(default_factory=list)
+    trials: list[Record] = field(default_factory=list)
+    symptoms: list[Record] = field(default_factory=list)
 
 
 def examine(
@@ -61,14 +69,22 @@ def examine(
         tell(text=f"{task}: which heads carry answers")
         carriers[task] = find_carriers(model, places, mine, passages)
         failing = first_failure(mine)
+        at = passages[mine.index(failing)] if failing is not None else []
         if failing is not None and carriers[task]:
-            at = _pick_failed(failing, passages[mine.index(failing)])
-            carriers[task], wrong, mended = sharpen_carriers(model, carriers[task], at)
+            carriers[task], wrong, mended = sharpen_carriers(model, carriers[task], _pick_failed(failing, at))
             found.checks.append({"task": task, "size": failing.size, "wrong": wrong, "mended": mended})
+        if failing is not None and plan.trial:
+            tell(text=f"{task}: one step of temperatures")
+            tried = try_temperature(model, at)
+            found.trials += [] if tried is None else [{"task": task, "size": failing.size, **tried}]
         answers = find_causes(mine, carriers[task])
         found.answers += answers
         counts = count_causes(mine, answers)
         found.causes += [row | {"failing": fails(group)} for row, group in zip(counts, mine, strict=True)]
+        found.symptoms += draw_curves(mine, carriers[task])
+    for symptom in MODEL_SYMPTOMS:
+        tell(text=symptom.title)
+        found.symptoms += note_curve(symptom.name, symptom.measure(model, min(longest, RUN)))
     found.heads = describe_heads(places, groups, carriers)
     return found
 

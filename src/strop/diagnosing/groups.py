@@ -5,6 +5,9 @@ row of its first wrong token, a right one at the rows whose token stands in the 
 
     copied   [q, r, heads]  the head's top key is the token that is written next: the right one, in the evidence, or
                             the one that the model writes instead. This is what makes a retrieval head (2404.15574)
+    best     [q, r]         log-likelihood of the model's own next token
+    output   [q, r, k]      the symptoms of the model's output (symptoms/)
+    texts    [heads, k]     the symptoms of a whole text, of the first passage's context; NaN where it has none
     apart    [q, r]         distance of the last hidden state to that of the nearest question with another answer, as
                             a share of its norm; NaN where there is none to compare with
 """
@@ -12,7 +15,7 @@ row of its first wrong token, a right one at the rows whose token stands in the 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
@@ -21,8 +24,8 @@ import torch
 from torch import Tensor, nn
 
 from strop.diagnosing.asking import Asked, Said, answer_rows, read_context
-from strop.diagnosing.trace import traced
-from strop.diagnosing.weighing import NUMBERS
+from strop.diagnosing.symptoms import ANSWER_SYMPTOMS, TEXT_SYMPTOMS
+from strop.diagnosing.trace import COLUMNS, texts_read, traced
 from strop.evaluation.paired import wilson_interval
 from strop.records import Record
 from strop.records.tensors import read_tensors, write_tensors
@@ -51,6 +54,9 @@ class Answered:
     apart: Tensor
     nats: Tensor
     sure: Tensor
+    best: Tensor
+    output: Tensor
+    texts: Tensor
 
     def __len__(self) -> int:
         return len(self.counted)
@@ -72,8 +78,8 @@ class Answered:
         return wrong, (self.counted & ~self.correct)[wrong].long().argmax(1)
 
     def number(self, name: str) -> Tensor:
-        """Return one of the numbers of weighing.py, [q, r, heads]."""
-        return self.numbers[..., NUMBERS.index(name)]
+        """Return one of the numbers of weighing.py or a symptom of rows, [q, r, heads]."""
+        return self.numbers[..., COLUMNS.index(name)]
 
     def describe(self) -> Record:
         """Return what the answers are worth, without their causes."""
@@ -100,8 +106,10 @@ class Answered:
 def read_group(model: nn.Module, asked: Sequence[Asked], task: str, size: int, partial: bool = False) -> Answered:
     """Answer every question of some passages and measure every head while that is done."""
     parts, hidden, targets = [], [], []
-    for one in asked:
-        cache = read_context(model, one)
+    with texts_read(model, partial) as read:
+        first = read_context(model, asked[0])
+    for i, one in enumerate(asked):
+        cache = read_context(model, one) if i else first
         with traced(model, one, partial) as trace:
             said = answer_rows(model, one, cache)
         parts.append(_note_answers(one, said, trace.numbers()))
@@ -110,7 +118,7 @@ def read_group(model: nn.Module, asked: Sequence[Asked], task: str, size: int, p
     columns = {name: _join([part[name] for part in parts]) for name in parts[0]}
     apart = measure_apart(_join(hidden), _join(targets), columns["counted"])
     length = max(int(one.tokens.shape[1]) for one in asked)
-    return Answered(task, size, length, apart=apart, **columns)
+    return Answered(task, size, length, apart=apart, texts=_join_texts(read, columns["numbers"]), **columns)
 
 
 def measure_apart(hidden: Tensor, targets: Tensor, counted: Tensor) -> Tensor:
@@ -134,14 +142,21 @@ def _note_answers(asked: Asked, said: Said, numbers: Tensor) -> dict[str, Tensor
     held = torch.where(asked.evidence, asked.tokens, -1)
     telling = counted & (targets[..., None] == held[:, None]).any(-1)
     telling = torch.where(telling.any(1, keepdim=True), telling, counted)
-    top = numbers[..., NUMBERS.index("top")].long().to(targets.device)
+    top = numbers[..., COLUMNS.index("top")].long().to(targets.device)
     at_top, in_evidence = (_at(table, top) for table in (asked.tokens, asked.evidence))
     copied = ((at_top == targets[..., None]) & in_evidence) | (at_top == best.indices[..., None])
     found = {
         "numbers": numbers, "counted": counted, "correct": correct, "telling": telling, "copied": copied,
+        "best": best.values, "output": torch.stack([symptom.measure(said) for symptom in ANSWER_SYMPTOMS], -1),
         "nats": -(mine * counted).sum(1) / counted.sum(1), "sure": (best.values * until).sum(1) / until.sum(1),
     }  # fmt: skip
     return {name: value.cpu() for name, value in found.items()}
+
+
+def _join_texts(read: Mapping[str, Sequence[Tensor]], numbers: Tensor) -> Tensor:
+    """Symptoms of a text [heads of all layers, k]; NaN where nothing was read."""
+    nothing = torch.full((numbers.shape[2],), math.nan)
+    return torch.stack([torch.cat(list(read[one.name])) if read[one.name] else nothing for one in TEXT_SYMPTOMS], -1)
 
 
 def _at(table: Tensor, places: Tensor) -> Tensor:

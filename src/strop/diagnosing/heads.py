@@ -16,19 +16,24 @@ from torch import Tensor
 
 from strop.diagnosing.carriers import Carrier, score_retrieval
 from strop.diagnosing.groups import Answered, HeadPlace
+from strop.diagnosing.symptoms import ROW_SYMPTOMS, TEXT_SYMPTOMS
 from strop.records import Record
 
 ROLES = ("carries", "sink", "local", "blunt", "other")
 HALF = 0.5
-MEANS = ("weight", "top_weight", "entropy", "first_weight", "recent_weight")
+MEANS = ("weight", "top_weight", "entropy", "first_weight", "recent_weight", *(one.name for one in ROW_SYMPTOMS))
 
 
 def describe_heads(
-    places: Sequence[HeadPlace], groups: Mapping[str, Sequence[Answered]], carriers: Mapping[str, Sequence[Carrier]]
+    places: Sequence[HeadPlace],
+    groups: Mapping[str, Sequence[Answered]],
+    carriers: Mapping[str, Sequence[Carrier]],
 ) -> list[Record]:
     """Return a record for each head over all tasks; a carrier's numbers are those of the task it carries most of."""
     every = [group for task in groups.values() for group in task]
     means = {name: _mean(every, name) for name in MEANS}
+    texts = torch.stack([group.texts for group in every]).nanmean(0)
+    means |= {one.name: texts[:, i] for i, one in enumerate(TEXT_SYMPTOMS)}
     retrieval = torch.stack([score_retrieval(task) for task in groups.values()]).amax(0)
     rows = []
     for i, place in enumerate(places):

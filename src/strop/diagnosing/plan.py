@@ -18,6 +18,7 @@ class Questioning:
     more: int = 1
     phrasings: tuple[str, ...] = ()
     seed: int = 0
+    trial: bool = True
 
 
 def check_plan(plan: Questioning, tasks: Sequence[str]) -> None:

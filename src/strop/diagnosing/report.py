@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from strop.diagnosing.causes import CAUSES
-from strop.diagnosing.drawings import draw_causes, draw_roles
+from strop.diagnosing.drawings import draw_causes, draw_roles, draw_symptoms
 from strop.diagnosing.heads import ROLES
+from strop.diagnosing.symptoms import SYMPTOMS
 from strop.diagnosing.verdict import MEANING, count_all, pick_failures
 from strop.records import Record, provenance, real, whole
 from strop.report.format import number, percent
@@ -51,11 +52,37 @@ def tabulate_roles(heads: Sequence[Record], count: int | None = None) -> Table:
     rows = [{**row, "place": f"L{row['layer']} H{row['head']}"} for row in ordered[:count]]
     columns = [
         Column("place", "head"), Column("role"), Column("retrieval", "retrieval, %", percent),
-        Column("weight", "evidence, %", percent), Column("cost", "cost, nats", align="right"),
-        Column("gain", "gain, nats", align="right"), Column("carries"),
-        Column("first_weight", "first token, %", percent), Column("recent_weight", "last 16, %", percent),
+        Column("weight", "evidence, %", percent, rank=3), Column("cost", "cost, nats", align="right", rank=2),
+        Column("gain", "gain, nats", align="right", rank=6), Column("carries", rank=4),
+        Column("first_weight", "first token, %", percent, rank=7),
+        Column("recent_weight", "last 16, %", percent, rank=8),
     ]  # fmt: skip
     return Table.of(rows, columns, "" if count is None else f"The {len(rows)} heads that matter most")
+
+
+def tabulate_symptoms(symptoms: Sequence[Record]) -> Table:
+    """Return every symptom at its smallest and largest input, over the heads that carry answers if there are any."""
+    rows: list[Record] = []
+    for one in SYMPTOMS:
+        mine = sorted((row for row in symptoms if row["symptom"] == one.name), key=lambda row: whole(row["tokens"]))
+        ends = [_tell_symptom(row, one.share) for row in (mine[0], mine[-1])] if mine else ["–", "–"]
+        tokens = [number(row["tokens"]) for row in (mine[0], mine[-1])] if mine else ["–", "–"]
+        last = ends[1] if tokens[0] != tokens[1] else ""
+        rows.append({
+            "symptom": one.title, "small": f"{ends[0]} at {tokens[0]}",
+            "large": f"{last} at {tokens[1]}" if last else "",
+            "sentence": one.sentence, "paper": one.paper,
+        })  # fmt: skip
+    columns = [
+        Column("symptom"), Column("small", "smallest, tokens"), Column("large", "largest, tokens"),
+        Column("sentence", "what it says", rank=5), Column("paper", rank=9),
+    ]  # fmt: skip
+    return Table.of(rows, columns)
+
+
+def _tell_symptom(row: Record, share: bool) -> str:
+    value = row["value"] if row["carriers"] is None else row["carriers"]
+    return "–" if value is None else f"{percent(real(value))} %" if share else number(value)
 
 
 def make_diagnosis_page(found: Diagnosis) -> Page:
@@ -64,7 +91,12 @@ def make_diagnosis_page(found: Diagnosis) -> Page:
     made.provenance = {**found.settings, **provenance()}
     _add_facts(made, found)
     section = made.section("Can a temperature mend it?")
-    section.note(found.verdict)
+    for trial in found.trials:
+        section.note(
+            f"One step of temperatures, made from {trial['learned']} prompts of {trial['task']} at size "
+            f"{trial['size']}, mends {trial['mended']} of {trial['wrong']} wrong answers of {trial['tested']} others "
+            f"and breaks {trial['broken']}."
+        )
     section.text(found.summary)
     for check in found.checks:
         section.text(
@@ -75,6 +107,7 @@ def make_diagnosis_page(found: Diagnosis) -> Page:
     section.code(found.advice[1])
     _add_causes(made, found.causes)
     _add_heads(made, found.heads)
+    _add_symptoms(made, found.symptoms)
     reading = made.section("How to read this")
     for title, words in NUMBERS_EXPLAINED:
         reading.text(f"`{title}` {words}")
@@ -99,6 +132,13 @@ def _add_causes(made: Page, causes: Sequence[Record]) -> None:
     for cause in CAUSES:
         if any(row[cause] for row in causes):
             section.text(f"`{cause}`: wrong answers that {MEANING[cause].partition(' (')[0]}.")
+
+
+def _add_symptoms(made: Page, symptoms: Sequence[Record]) -> None:
+    section = made.section("Other ways in which long inputs fail")
+    words = "Mean over the heads that carry a task's answers; of the model where a number has no heads."
+    section.figure(draw_symptoms(symptoms), words, alt="Every symptom against the length of the prompt, a line a task")
+    section.table(tabulate_symptoms(symptoms))
 
 
 def _add_heads(made: Page, heads: Sequence[Record]) -> None:

@@ -1,12 +1,13 @@
 """What every head does at the rows of the answers, measured while the model answers, in memory that grows with n.
 
 Only the rows before the answers' tokens are looked at, a handful of each question. Their logits exist one layer at a
-time; what is kept is ten numbers a row and head (weighing.py).
+time; what is kept is a few numbers a row and head: those of weighing.py, and one of every symptom of a row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -14,19 +15,25 @@ import torch
 from torch import Tensor, nn
 
 from strop.diagnosing.asking import Asked
-from strop.diagnosing.weighing import weigh
+from strop.diagnosing.symptoms import ROW_SYMPTOMS, TEXT_SYMPTOMS
+from strop.diagnosing.symptoms.symptom import Rows
+from strop.diagnosing.weighing import NUMBERS, weigh
 from strop.kernels import Request
 from strop.kernels.dense import form_logits
 from strop.patching.block import Change, apply
 from strop.patching.sites import find_sites
 from strop.sharpness import upcast
 
+COLUMNS = (*NUMBERS, *(symptom.name for symptom in ROW_SYMPTOMS))
+"""What is noted of each row and head."""
+
 
 @dataclass
 class Trace:
-    """What was seen: the numbers of every layer [q, r, heads, 10], by the module's name."""
+    """What was seen: the numbers of every layer [q, r, heads, COLUMNS], by the module's name."""
 
     asked: Asked
+    modules: Mapping[str, nn.Module]
     layers: dict[str, Tensor] = field(default_factory=dict)
 
     @torch.no_grad()
@@ -37,12 +44,15 @@ class Trace:
         evidence = asked.evidence[:, None, None, gone:-1]
         own = (asked.context.shape[1] + asked.rows - gone)[:, None]
         sink = None if request.sink is None else request.sink[None, :, None]
-        found = weigh(form_row_logits(request, asked.rows), _seen(request, asked.rows), evidence, own, sink)
+        logits, seen = form_row_logits(request, asked.rows), _seen(request, asked.rows)
+        found = weigh(logits, seen, evidence, own, sink)
         found = found._replace(top=found.top + gone)
-        self.layers[name] = torch.stack([number.float().transpose(1, 2) for number in found], -1).cpu()
+        rows = Rows(self.modules[name], request, asked, logits.masked_fill(~seen, -math.inf), found, gone)
+        numbers = [*found, *(symptom.measure(rows) for symptom in ROW_SYMPTOMS)]
+        self.layers[name] = torch.stack([number.float().transpose(1, 2) for number in numbers], -1).cpu()
 
     def numbers(self) -> Tensor:
-        """Return [q, r, heads of all layers, 10], the layers in the model's order."""
+        """Return [q, r, heads of all layers, COLUMNS], the layers in the model's order."""
         return torch.cat(list(self.layers.values()), 2)
 
 
@@ -50,10 +60,24 @@ class Trace:
 def traced(model: nn.Module, asked: Asked, partial: bool = False) -> Iterator[Trace]:
     """Measure every head at the answers' rows while the questions are answered inside the block."""
     found = find_sites(model)
-    trace = Trace(asked, dict.fromkeys(found.all, torch.empty(0)))
+    trace = Trace(asked, found.all, dict.fromkeys(found.all, torch.empty(0)))
     with apply(model, found, Change({}, trace.note, [*found.all, *found.unreached], partial)):
         yield trace
     trace.layers = {name: numbers for name, numbers in trace.layers.items() if numbers.numel()}
+
+
+@contextmanager
+def texts_read(model: nn.Module, partial: bool = False) -> Iterator[dict[str, list[Tensor]]]:
+    """Measure every symptom of a text, by name a tensor [heads] for each layer, of a text read inside the block."""
+    found = find_sites(model)
+    seen: dict[str, list[Tensor]] = {symptom.name: [] for symptom in TEXT_SYMPTOMS}
+
+    def note(name: str, request: Request) -> None:
+        for symptom in TEXT_SYMPTOMS:
+            seen[symptom.name].append(symptom.measure(request).float().cpu())
+
+    with apply(model, found, Change({}, note, [*found.all, *found.unreached], partial)):
+        yield seen
 
 
 def form_row_logits(request: Request, rows: Tensor) -> Tensor:

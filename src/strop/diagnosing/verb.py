@@ -2,8 +2,8 @@
 
 Every task is asked at growing sizes until answers fail (sizes.py); while the model answers, every head is measured at
 the answers' rows (trace.py). The heads that carry answers are found and tried (carriers.py), and each wrong answer gets
-a cause by what they do with the evidence (causes.py). What was read of each size is kept in the run's folder, so that
-an interrupted diagnosis goes on where it stopped.
+a cause by what they do with the evidence (causes.py). One step of temperatures is tried (trial.py). What was read of
+each size is kept in the run's folder, so that an interrupted diagnosis goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ class Diagnosis:
         heads: A record for each head: its role, retrieval score, weight on the evidence, cost and gain.
         answers: A record for each question: whether it is exact and, where it is not, the cause.
         checks: A record for each task that fails: wrong answers tried with all carriers sharpened, and those mended.
+        trials: A record for each task that fails: what one step of temperatures mends and breaks among prompts that it
+            was not made from.
+        symptoms: A record for each symptom, task and size: its mean over all heads and over those that carry answers.
         advice: What to do next, and the command for it.
         settings: What was asked.
         folder: Where the records are kept; None where nothing is kept.
@@ -52,6 +55,8 @@ class Diagnosis:
     heads: list[Record]
     answers: list[Record]
     checks: list[Record]
+    trials: list[Record]
+    symptoms: list[Record]
     advice: tuple[str, str]
     settings: Record
     folder: Path | None = None
@@ -64,7 +69,7 @@ class Diagnosis:
         """What fails as inputs grow, and whether a temperature can mend it, with the numbers."""
         from strop.diagnosing.verdict import write_diagnosis
 
-        return write_diagnosis(self.model, self.causes)
+        return write_diagnosis(self.model, self.causes, self.trials)
 
     @property
     def cause(self) -> str | None:
@@ -92,6 +97,12 @@ class Diagnosis:
 
         return tabulate_roles(self.heads, count)
 
+    def symptoms_table(self) -> Table:
+        """Return every symptom at the smallest and the largest input, with its paper."""
+        from strop.diagnosing.report import tabulate_symptoms
+
+        return tabulate_symptoms(self.symptoms)
+
     def page(self) -> Page:
         """Return the report as a page that can be written or put into another."""
         from strop.diagnosing.report import make_diagnosis_page
@@ -115,6 +126,7 @@ def diagnose(
     more: int = Questioning.more,
     phrasings: Sequence[str] | None = None,
     seed: int = Questioning.seed,
+    trial: bool = Questioning.trial,
     device: str = "auto",
     dtype: str = "auto",
     runs: str | Path | None = "runs",
@@ -126,7 +138,8 @@ def diagnose(
 
     Sizes are doubled until fewer than 95 % of the answers are exact. Each wrong answer then gets a cause, by what the
     heads that carry answers do with the evidence: they rank it first and give it too little weight (dispersion), rank
-    something else first (order, or a sink), or attend to it in vain (collapse, elsewhere).
+    something else first (order, or a sink), or attend to it in vain (collapse, elsewhere). Whatever the causes, a step
+    of temperatures is made from some of the prompts and tried on others.
 
     Args:
         model: A language model with its head; or the name of one: smollm2, gemma3-270m, a folder, a hub name.
@@ -139,6 +152,7 @@ def diagnose(
         more: Doublings after the first size at which it fails.
         phrasings: Phrasings of the built-in tasks. None: the first of each.
         seed: Seed of all randomness.
+        trial: Try one step of temperatures on prompts that fail: does it mend others?
         device: Where to open a model by name: cpu, cuda, cuda:1, mps, …; auto is a card where there is one, spread is
             over all cards, then memory, then disk. A model that is no name stays where it is.
         dtype: Of a model by name: float32, bfloat16, float16; auto is float32 on the CPU, elsewhere as it was saved.
@@ -149,7 +163,8 @@ def diagnose(
         partial: Accept a model of which not all attention is reached (`strop.coverage`), with a warning.
 
     Returns:
-        The diagnosis, with `.verdict`, `.cause`, `.causes`, `.heads`, `.table()` and `.report(path)`.
+        The diagnosis, with `.verdict`, `.cause`, `.causes`, `.heads`, `.trials`, `.symptoms`, `.table()` and
+        `.report(path)`.
 
     Examples:
         >>> import strop
@@ -158,7 +173,7 @@ def diagnose(
         (True, 8)
     """
     tasks, own = read_tasks(task)
-    plan = Questioning(prompts, questions, longest, more, tuple(phrasings or ()), seed)
+    plan = Questioning(prompts, questions, longest, more, tuple(phrasings or ()), seed, trial)
     check_plan(plan, tasks)
     from strop._progress import show_progress
     from strop.diagnosing.examination import examine
@@ -182,8 +197,8 @@ def diagnose(
 
     given = model if isinstance(model, str) else getattr(model, "name", None) if tokenizer is None else None
     settings: Record = {"model": opened.name, "tasks": ", ".join(tasks), **{k: str(v) for k, v in vars(plan).items()}}
-    advice = advise_next(given, found.causes, None if own is None else own.name)
-    return Diagnosis(opened.name, found.causes, found.heads, found.answers, found.checks, advice, settings, folder)
+    advice = advise_next(given, found.causes, found.trials, None if own is None else own.name)
+    return Diagnosis(opened.name, **vars(found), advice=advice, settings=settings, folder=folder)
 
 
 def read_tasks(task: str | Path | Sequence[str] | Pairs | None) -> tuple[tuple[str, ...], Prompts | None]:

@@ -8,23 +8,27 @@ from collections.abc import Sequence
 from strop.diagnosing.causes import CAUSES
 from strop.records import Record, real, whole
 from strop.report.format import number, percent
+from strop.tasks.prompts import IN_MEMORY
 
 MEANING = {
-    "dispersion": "have heads that rank the evidence first and give it too little weight (dispersion: a temperature "
-    "can mend these)",
-    "order": "have heads that rank something else first (order: no temperature can)",
-    "sink": "have heads that rest on the first token (a sink: sharpening would feed it)",
+    "dispersion": "have heads that rank the evidence first and give it too little weight (dispersion: sharper, they "
+    "would read it)",
+    "order": "have heads that rank something else first (order: sharper, they would not)",
+    "sink": "have heads that rest on the first token (a sink: sharper, they would rest all the more)",
     "collapse": "attend to the evidence and end in nearly the same state as another answer (collapse)",
     "elsewhere": "attend to the evidence and answer wrongly all the same (elsewhere)",
     "unknown": "have no head that is known to carry answers (unknown)",
 }
 
+MENDED = 0.25
+"""Share of wrong answers that a step of temperatures must mend for calibration to be the next thing to do."""
+
 ADVICE = {
-    "dispersion": "A temperature can mend most of these. Calibrate, which finds one for each head and tests it:",
-    "order": "No temperature changes what comes first. An edit of the query can:",
-    "sink": "A temperature would sharpen the sink as well. An edit of the query can move heads off it:",
-    "collapse": "Attention finds the evidence. Nothing that strop changes mends what comes after it; see the heads:",
-    "elsewhere": "Attention finds the evidence. Nothing that strop changes mends what comes after it; see the heads:",
+    "mended": "Calibrate, which finds temperatures that leave the rest as it is, and tests them:",
+    "dispersion": "A temperature should mend most of these. Calibrate, which finds one for each head and tests it:",
+    "order": "No temperature changes what comes first. An edit of the query may:",
+    "sink": "A temperature would sharpen the sink as well. An edit of the query may move heads off it:",
+    "elsewhere": "The heads that copy answers find the evidence; what fails comes after them. See what all heads do:",
     "unknown": "No head copies the answers. Evidence of another kind may tell more:",
 }
 
@@ -50,7 +54,12 @@ def name_cause(causes: Sequence[Record]) -> str | None:
     return next(iter(count_all(failures))) if failures else None
 
 
-def write_diagnosis(model: str, causes: Sequence[Record]) -> str:
+def count_mended(trials: Sequence[Record]) -> tuple[int, int]:
+    """Return how many wrong answers a step of temperatures mended, and how many there were."""
+    return sum(whole(row["mended"]) for row in trials), sum(whole(row["wrong"]) for row in trials)
+
+
+def write_diagnosis(model: str, causes: Sequence[Record], trials: Sequence[Record] = ()) -> str:
     """Say what fails as inputs grow, and whether a temperature can mend it."""
     failures = pick_failures(causes)
     if not failures:
@@ -59,9 +68,30 @@ def write_diagnosis(model: str, causes: Sequence[Record]) -> str:
     main = next(iter(count))
     wrong = sum(whole(row["wrong"]) for row in failures)
     where = ", ".join(f"{row['task']} at size {row['size']} ({number(row['tokens'])} tokens)" for row in failures)
-    told = [f"{each} {MEANING[cause]}" for cause, each in count.items() if each]
+    told = [f"{each} {_agree(each, MEANING[cause])}" for cause, each in count.items() if each]
     first = f"{_NAMES[main]} is what fails most in {model}" if count[main] < wrong else f"{_NAMES[main]} fails {model}"
-    return f"{first}: of {wrong} wrong answers on {where}, {'; '.join(told)}."
+    return f"{_tell_trials(model, trials)}{first}: of {wrong} wrong answers on {where}, {'; '.join(told)}."
+
+
+def _tell_trials(model: str, trials: Sequence[Record]) -> str:
+    """What a step of temperatures did, or nothing where none was tried on a wrong answer."""
+    mended, wrong = count_mended(trials)
+    if not wrong:
+        return ""
+    right, broken = sum(whole(row["tested"]) for row in trials) - wrong, sum(whole(row["broken"]) for row in trials)
+    much = "mend" if mended >= MENDED * wrong else "mend little in"
+    cost = f" and {broken} of {right} right ones wrong" if right else ""
+    told = f"one step, made from other prompts, makes {mended} of {wrong} wrong answers right{cost}"
+    return f"Temperatures {much} {model}: {told}. "
+
+
+def _agree(count: int, words: str) -> str:
+    """One answer has, several have."""
+    for many, one in (("have ", "has "), ("attend ", "attends ")):
+        if count == 1 and words.startswith(many):
+            rest = words.removeprefix(many)
+            return one + rest.replace(" and end ", " and ends ").replace(" and answer ", " and answers ")
+    return words
 
 
 def write_summary(causes: Sequence[Record]) -> str:
@@ -76,12 +106,21 @@ def write_summary(causes: Sequence[Record]) -> str:
     return f"{'; '.join(parts)}."
 
 
-def advise_next(given: str | None, causes: Sequence[Record], data: str | None) -> tuple[str, str]:
-    """Return what to do next and the command for it, or the call for a model that was not `given` by name."""
+def advise_next(
+    given: str | None, causes: Sequence[Record], trials: Sequence[Record], data: str | None
+) -> tuple[str, str]:
+    """Return what to do next and the command for it, or the call for a model that was not `given` by name.
+
+    What a step of temperatures did counts for more than the causes.
+    """
     failures, main = pick_failures(causes), name_cause(causes)
     if main is None:
         rest = ("diagnose", {"longest": "8192"})
         return "Longer contexts were not tried:", _command(given, *rest)
+    mended, wrong = count_mended(trials)
+    if wrong and mended >= MENDED * wrong:
+        task = str(max(trials, key=lambda row: whole(row["mended"]))["task"])
+        return ADVICE["mended"], _command(given, "calibrate", {"task": task} if data is None else {"data": data})
     task = str(max(failures, key=lambda row: whole(row[main]))["task"])
     source = {"task": task} if data is None else {"data": data}
     if main == "dispersion":
@@ -90,12 +129,12 @@ def advise_next(given: str | None, causes: Sequence[Record], data: str | None) -
         return ADVICE[main], _command(given, "calibrate", source | {"form": "query"})
     if main == "unknown":
         return ADVICE[main], _command(given, "diagnose", {"data": "FILE.jsonl"})
-    return ADVICE[main], _command(given, "probe", {})
+    return ADVICE["elsewhere"], _command(given, "probe", {})
 
 
 _NAMES = {
     "dispersion": "Dispersion", "order": "The order of keys", "sink": "A sink", "collapse": "Collapse",
-    "elsewhere": "Something behind attention", "unknown": "An unknown cause",
+    "elsewhere": "Something beyond the heads that copy answers", "unknown": "An unknown cause",
 }  # fmt: skip
 
 
@@ -104,7 +143,8 @@ def _command(given: str | None, verb: str, options: dict[str, str]) -> str:
         flags = "".join(f" --{name} {shlex.quote(value)}" for name, value in options.items())
         return f"strop {verb} {shlex.quote(given)}{flags}"
     named = {("task" if name == "data" else name): value for name, value in options.items()}
-    told = "".join(f", {name}={value if value.isdigit() else repr(value)}" for name, value in named.items())
+    bare = {name: value if value.isdigit() else repr(value) for name, value in named.items()}
+    told = "".join(f", {name}={value if value != repr(IN_MEMORY) else 'prompts'}" for name, value in bare.items())
     return f"strop.{verb}(model, tokenizer{told})"
 
 
