@@ -19,7 +19,7 @@ from strop.errors import NothingToMendError
 from strop.pretrained.load import count_positions
 from strop.tasks.answers import Reader
 from strop.tasks.catalogue import find_task
-from strop.tasks.sizes import Failure, draw_prompts, find_failure
+from strop.tasks.sizes import FailingSize, draw_prompts, find_failure
 
 LONGEST = 8192
 """Tokens within which to look for a size that fails, or the model's positions, if those are fewer."""
@@ -41,7 +41,7 @@ def suit_sizes(model: nn.Module, reader: Reader, recipe: Recipe, progress: bool 
     return choose_sizes(recipe, found)
 
 
-def choose_sizes(recipe: Recipe, found: Failure) -> Recipe:
+def choose_sizes(recipe: Recipe, found: FailingSize) -> Recipe:
     """Return the recipe with sizes below and at the one that fails."""
     if found.size is None:
         raise NothingToMendError(

@@ -29,11 +29,11 @@ QUESTIONS = 8
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailingSize:
     """Where a model fails: `size`, or None where it does not; `tried` is the share of exact answers by size.
 
     Examples:
-        >>> Failure(None, {4: 1.0, 8: 0.97}).largest
+        >>> FailingSize(None, {4: 1.0, 8: 0.97}).largest
         8
     """
 
@@ -49,7 +49,7 @@ class Failure:
 def find_failure(
     model: nn.Module, reader: Reader, task: str, phrasings: Sequence[str], split: Split, seed: int = 0, *,
     longest: int = 2048, prompts: int = 32, told: Callable[[int], None] = lambda size: None,
-) -> Failure:  # fmt: skip
+) -> FailingSize:  # fmt: skip
     """Ask `prompts` questions at each size, within `longest` tokens; `told` hears of every size before it is asked."""
     tried: dict[int, float] = {}
     size = FIRST
@@ -57,9 +57,9 @@ def find_failure(
         told(size)
         tried[size] = measure_accuracy(model, passages)
         if tried[size] < FAILS:
-            return Failure(size, tried)
+            return FailingSize(size, tried)
         size *= 2
-    return Failure(None, tried)
+    return FailingSize(None, tried)
 
 
 @torch.no_grad()
