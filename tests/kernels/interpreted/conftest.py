@@ -5,6 +5,7 @@ in any other they are not collected.
 """
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -38,6 +39,18 @@ def spare_the_interpreter():
     builder.options = replace(builder.options, sanitize_overflow=False)
 
 
+def launch_in_a_thread():
+    """Give launches a stack of their own.
+
+    Python maps a new piece of stack where one is full, and unmaps it on return. Deep inside pytest and hypothesis that
+    can happen at every call of a helper, and takes as long as all the rest.
+    """
+    from strop.kernels.triton import launch
+
+    run, thread = launch._launch, ThreadPoolExecutor(1)
+    launch._launch = lambda *given, **more: thread.submit(run, *given, **more).result()
+
+
 def add_up_as_a_card_does():
     """Let the products of an element of `tl.dot` be added in the order of d, whichever operand comes first.
 
@@ -55,6 +68,7 @@ def add_up_as_a_card_does():
 
 if INTERPRETED:
     spare_the_interpreter()
+    launch_in_a_thread()
     add_up_as_a_card_does()
 
 
