@@ -221,3 +221,12 @@ def test_a_real_ctrl_c(tmp_path):
         130,
         f"\nstrop: interrupted. Kept: seed 3 in {tmp_path}/seed. The same command continues.\n",
     )
+
+
+def test_a_verb_that_processes_cannot_share_is_refused_under_torchrun(monkeypatch):
+    for name, value in (("TORCHELASTIC_RUN_ID", "1"), ("WORLD_SIZE", "2")):
+        monkeypatch.setenv(name, value)
+    found = run("probe", "smollm2")
+    assert found.exit_code == 2
+    assert "torchrun can share calibrate and evaluate, not probe. Start it without torchrun." in found.stderr
+    assert run("calibrate", "--help").exit_code == 0
