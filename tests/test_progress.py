@@ -37,6 +37,19 @@ def test_progress_shows_counts_and_time_left_on_a_terminal(monkeypatch):
     assert "seed [1] done\n" in shown
 
 
+def test_counts_and_time_left_wait_until_they_are_known(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    with show_progress("opening", None) as bar:
+        bar.say("one")
+        assert "opening" in sys.stderr.getvalue()
+        assert "left" not in sys.stderr.getvalue()
+        assert "?" not in sys.stderr.getvalue().replace("\x1b[?", "")
+        bar.update(completed=1, total=4)
+    assert "1/4" in sys.stderr.getvalue()
+    assert "left" in sys.stderr.getvalue()
+
+
 def test_without_rich_there_is_no_bar_and_no_error(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setattr(_progress, "find_spec", lambda name: None)

@@ -13,7 +13,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, ProgressColumn, TaskID
+    from rich.console import RenderableType
+    from rich.progress import Progress, ProgressColumn, Task, TaskID
 
 WIDE = 120
 """Columns of a terminal from which a bar is drawn."""
@@ -79,13 +80,31 @@ def show_progress(text: str, total: float | None, shown: bool | None = None) -> 
 
 
 def _columns(width: int) -> list[ProgressColumn]:
-    """Words that wrap at spaces, counts and times; a bar only where there is room for it beside them."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    """Words that wrap at spaces, and times; a bar where there is room; counts and what is left once that is known."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        ProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
     from rich.table import Column
 
+    class Known(ProgressColumn):
+        """A column that is empty while nobody knows how much there is to do."""
+
+        def __init__(self, column: ProgressColumn) -> None:
+            super().__init__()
+            self.column = column
+
+        def render(self, task: Task) -> RenderableType:
+            return "" if task.total is None else self.column(task)
+
     words = TextColumn("{task.description}", table_column=Column(no_wrap=False, overflow="fold"))
-    left = TextColumn("·"), TimeRemainingColumn(compact=True), TextColumn("left")
-    return [words, *([BarColumn()] if width >= WIDE else []), MofNCompleteColumn(), TimeElapsedColumn(), *left]
+    numbers = MofNCompleteColumn(), TextColumn("·"), TimeRemainingColumn(compact=True), TextColumn("left")
+    counts, *left = (Known(column) for column in numbers)
+    return [words, *([BarColumn()] if width >= WIDE else []), counts, TimeElapsedColumn(), *left]
 
 
 def _is_seen() -> bool:
