@@ -41,7 +41,21 @@ class Found:
 
 @dataclass(frozen=True)
 class BoardResult:
-    """A board of one model."""
+    """A board of one model.
+
+    Attributes:
+        model: What the model is called.
+        board: Which cells, and what all that learn are given.
+        found: What was measured of each rival, the untouched model first.
+
+    Examples:
+        >>> from strop.studies.rivals import BoardResult, RivalBoard
+        >>> from strop.studies.rivals.board import COST
+        >>> from strop.studies.rivals.result import Found
+        >>> found = [Found("untouched", "as it is", {COST: [{"before": 1.0, "after": 1.0}]})]
+        >>> BoardResult("tiny", RivalBoard(), found).records()[0]["value"]
+        1.0
+    """
 
     model: str
     board: RivalBoard

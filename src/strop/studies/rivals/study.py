@@ -39,6 +39,12 @@ def run_board(
         runs: Where runs are kept.
         show: Learn and measure nothing: return what there is.
         progress: Show a bar. None: on a terminal and in a notebook.
+
+    Examples:
+        >>> from strop.pretrained import Pretrained
+        >>> from strop.studies.rivals import RivalBoard, run_board
+        >>> smollm2 = Pretrained("smollm2").open()  # doctest: +SKIP
+        >>> run_board(smollm2, RivalBoard(tokens=()), ["log-n", "lora-8-q"]).table()  # doctest: +SKIP
     """
     named = [find_rival(name) for name in dict.fromkeys([UNTOUCHED, *rivals])]
     sitting = _Sitting(opened, board, Path(runs), show)
