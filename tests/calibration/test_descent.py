@@ -41,7 +41,7 @@ def test_what_is_kept_is_within_the_budget():
     model = tiny.model()
     prose = tiny.prose(2, 30)
     seen = []
-    settings = Settings(steps=8, rate=2.0, budget=0.01, every=2, patience=9)
+    settings = Settings(form="constant", steps=8, rate=2.0, budget=0.01, every=2, patience=9)
     edge = run(model, settings, tick=lambda progress: seen.append(progress))
     assert max(progress.valid_drift for progress in seen) > 0.01  # it went too far
     assert min(progress.valid_task for progress in seen) < edge.made["progress"]["best_task"]  # and gained by it
@@ -67,7 +67,9 @@ class Worse:
 def test_a_calibration_that_finds_nothing_leaves_the_model_as_it_was():
     model = tiny.model()
     prose, worse = tiny.prose(1, 30), Worse(model)
-    edge = descend(model, [BATCH], prose, [worse], prose, Settings(steps=30, every=2, patience=3, budget=1.0))
+    edge = descend(
+        model, [BATCH], prose, [worse], prose, Settings(form="constant", steps=30, every=2, patience=3, budget=1.0)
+    )
     assert edge.made["progress"]["best_step"] == 0
     assert edge.made["progress"]["step"] == 6  # patience
     assert {row["done"] for row in edge.heads()} == {"left alone"}
@@ -75,8 +77,8 @@ def test_a_calibration_that_finds_nothing_leaves_the_model_as_it_was():
 
 def test_sparsity_leaves_heads_alone():
     model = tiny.model()
-    dense = run(model, Settings(steps=8, budget=5.0, every=4))
-    sparse = run(model, Settings(steps=8, budget=5.0, every=4, sparsity=0.3))
+    dense = run(model, Settings(form="constant", steps=8, budget=5.0, every=4))
+    sparse = run(model, Settings(form="constant", steps=8, budget=5.0, every=4, sparsity=0.3))
     count = [sum(row["done"] == "left alone" for row in edge.heads()) for edge in (dense, sparse)]
     assert count[0] == 0
     assert 0 < count[1] < 8
@@ -87,7 +89,7 @@ class StoppedError(Exception):
 
 
 def test_an_interrupted_calibration_goes_on_to_the_same_edge(tmp_path: Path):
-    model, settings = tiny.model(), Settings(steps=8, every=2, budget=5.0, rate=0.02)
+    model, settings = tiny.model(), Settings(form="constant", steps=8, every=2, budget=5.0, rate=0.02)
     batches = [BATCH]
     whole = run(model, settings, batches)
     assert whole.made["progress"]["best_step"] == 8  # so that what is compared comes after the interruption
@@ -116,13 +118,22 @@ def test_progress_begins_before_the_first_step_and_reaches_its_end():
     prose, longer = tiny.prose(2, 30), tiny.prose(1, 40)
     guard = [[BATCH], [BATCH]]
     more = {"guard": guard, "validation_guard": guard, "begun": lambda done, of: told.append((done, of))}
-    descend(model, [BATCH], [*prose, *longer], [BATCH], prose, Settings(steps=1), lambda _: told.append("step"), **more)
+    descend(
+        model,
+        [BATCH],
+        [*prose, *longer],
+        [BATCH],
+        prose,
+        Settings(form="constant", steps=1),
+        lambda _: told.append("step"),
+        **more,
+    )
     of = 3 + 2 + 2 + 2 + 2 + 1  # prose twice, the guard twice, the shortest windows again, validation
     assert told == [*((i, of) for i in range(of + 1)), "step", "step"]
 
 
 def test_the_same_seed_gives_the_same_edge():
-    edges = [run(tiny.model(), Settings(steps=3, budget=1.0)) for _ in range(2)]
+    edges = [run(tiny.model(), Settings(form="constant", steps=3, budget=1.0)) for _ in range(2)]
     assert edges[0].digest == edges[1].digest
 
 
@@ -147,7 +158,7 @@ def calibrated(settings, **guards):
 
 
 def test_descent_keeps_away_from_harm():
-    settings = Settings(steps=16, every=16, budget=5.0, harm=50.0)
+    settings = Settings(form="constant", steps=16, every=16, budget=5.0, harm=50.0)
     free, lost = calibrated(settings)
     guarded, kept = calibrated(settings, guard=[[RIVAL]])
     with torch.no_grad():
@@ -159,7 +170,7 @@ def test_descent_keeps_away_from_harm():
 
 
 def test_what_is_kept_does_no_more_harm_than_allowed():
-    settings = Settings(steps=8, every=2, budget=5.0, harm=0.3, patience=9)
+    settings = Settings(form="constant", steps=8, every=2, budget=5.0, harm=0.3, patience=9)
     progress, kept = calibrated(settings, validation_guard=[[RIVAL]])
     with torch.no_grad():
         untouched = float(RIVAL.loss(tiny.model()))

@@ -16,7 +16,7 @@ def test_wrong_settings_are_refused():
 
 def test_a_task_does_not_guard_itself():
     with pytest.raises(ValueError, match="guard must name other tasks"):
-        Recipe(guard=("recall",))
+        Recipe(task="recall", guard=("recall",))
 
 
 def test_prose_is_not_counted_twice():

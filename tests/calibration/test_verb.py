@@ -15,8 +15,8 @@ from strop.records import runs
 from strop.tasks.prompts import Prompts
 
 SMALL = {
-    "sizes": (2, 3), "steps": 2, "every": 1, "rate": 0.02, "budget": 5.0, "lengths": (32,), "windows": 1, "guard": (),
-    "runs": None,
+    "form": "constant", "sizes": (2, 3), "steps": 2, "every": 1, "rate": 0.02, "budget": 5.0, "lengths": (32,),
+    "windows": 1, "guard": (), "runs": None,
 }  # fmt: skip
 PAIRS = [(f"The code of {i} is", str(i)) for i in range(10)]
 

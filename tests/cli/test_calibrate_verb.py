@@ -185,7 +185,7 @@ def test_bad_input_is_one_line(folder: Path, tmp_path: Path):
             "sizes must be the smallest and the largest, got (3,). For example 8,24",
         ),
         (("calibrate", folder, "--form", "none", "--no-outputs"), "form must have numbers to learn"),
-        (("calibrate", folder, "--phrasings", "room"), "must not be held out"),
+        (("calibrate", folder, "--phrasings", "ticket"), "must not be held out"),
         (("calibrate", folder, "--guard", "countin"), "Did you mean 'counting'"),
         (("calibrate", folder, "--task", "jsonl"), "--task jsonl must come with --data FILE"),
         (("calibrate", folder, "--form", "hold", "--budget", "0.1"), "--budget must be left out with --form hold"),

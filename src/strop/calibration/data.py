@@ -20,6 +20,7 @@ from strop._checks import require
 from strop.calibration.echoes import make_echoes, make_tails
 from strop.calibration.objective import Answers, Batch, Group, Leads
 from strop.calibration.settings import Recipe
+from strop.pretrained.load import count_positions
 from strop.tasks.answers import Encoded, Reader
 from strop.tasks.catalogue import find_task, generator_of
 from strop.tasks.passages import Passage, TextTask, sample
@@ -133,10 +134,11 @@ class Data:
         """The batches with an echo in the place of so many in a hundred of them, evenly spread."""
         recipe, share = self.recipe, self.recipe.echoes
         places = [i for i in range(len(batches)) if (i + 1) * share // 100 > i * share // 100]
-        if not places:
+        length = min(LONG * recipe.trusted, count_positions(model) or LONG * recipe.trusted)
+        if not places or length < 2 * recipe.trusted:  # a model of few positions has no room for an echo
             return batches
         text = read_prose("train", recipe.prose)
-        windows = cut_windows(reader, text, LONG * recipe.trusted, len(places)).split(1)
+        windows = cut_windows(reader, text, length, len(places)).split(1)
         draw = generator_of("train", recipe.seed)
         echoes = make_echoes(model, windows, recipe.trusted, draw, len(reader.before))
         found = dict(zip(places, echoes, strict=True))

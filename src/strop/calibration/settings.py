@@ -22,17 +22,17 @@ class Settings:
 
     Examples:
         >>> Settings(steps=10).budget
-        0.009
+        0.006
     """
 
-    form: str = "constant"
+    form: str = "query"
     outputs: bool = True
-    steps: int = 42
+    steps: int = 100
     rate: float = 0.25
-    budget: float = 0.009
+    budget: float = 0.006
     harm: float = 0.05
     sparsity: float = 0.0
-    every: int = 14
+    every: int = 25
     patience: int = 3
     recompute: bool = False
     rank: int = 2
@@ -63,7 +63,7 @@ class Recipe:
         (256, 1024)
     """
 
-    task: str = "recall"
+    task: str = "lookup"
     sizes: tuple[int, int] = (8, 24)
     phrasings: tuple[str, ...] = ()
     questions: int = 8
@@ -77,7 +77,7 @@ class Recipe:
     guard: tuple[str, ...] = ()
     guard_leads: bool = True
     judged: tuple[int, ...] = ()
-    echoes: int = 0
+    echoes: int = 6
 
     def __post_init__(self) -> None:
         require(len(self.sizes) == 2, "sizes must be the smallest and the largest", self.sizes, "For example 8,24")

@@ -117,7 +117,7 @@ def calibrate(
         >>> import strop
         >>> edge = strop.calibrate(model, tokenizer, task="recall", sizes=(2, 4), steps=1, lengths=(32,), runs=None)
         >>> edge.form, edge.made["recipe"]["task"]
-        ('constant', 'recall')
+        ('query', 'recall')
     """
     settings = Settings(
         form, outputs, steps, rate, budget, harm, sparsity, every, recompute=recompute, rank=rank, half=bool(half)

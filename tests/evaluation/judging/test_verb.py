@@ -155,7 +155,7 @@ def test_the_command_line_prints_it(harness, tmp_path, monkeypatch):
     from strop.cli import evaluate, main  # noqa: F401
     from strop.cli.group import strop as group
 
-    monkeypatch.setattr(evaluate.extras, "need", lambda *_: None)
+    monkeypatch.setattr(evaluate._extras, "need", lambda *_: None)
     tiny.save(tmp_path / "model")
     softened().save(tmp_path / "edge.safetensors")
     given = ["evaluate", str(tmp_path / "model"), "--edge", str(tmp_path / "edge.safetensors"), "--suite", "ruler"]
