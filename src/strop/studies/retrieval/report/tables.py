@@ -36,7 +36,7 @@ def accuracy_table(group: ModelGroup, *, spread: bool = True) -> Table:
         tests = [paired_p(group.by_rule[a][n], group.by_rule[b][n]) for n in sizes]
         rows.append([f"p: {a} against {b}", *map(p_value, tests)])
     columns = [Column("rule", "accuracy, %"), *size_columns(sizes)]
-    return Table(columns, rows, f"{group.name}: {group.seeds} seeds")
+    return Table(columns, rows, f"{group.name}: {group.seeds} seed{'s' * (group.seeds != 1)}")
 
 
 def claims_table(found: Sequence[ModelGroup]) -> Table:
