@@ -21,7 +21,8 @@ from strop.studies.rivals.board import RivalBoard
         "strop rivals smollm2 --rivals yarn,log-n,adaptive --tokens none",
         "strop rivals smollm2 --rivals lora-8-q,edge.safetensors --sizes 96",
         "strop rivals smollm2 --show                            # the board from what is finished",
-        "strop rivals --records docs/rivals/smollm2.csv         # a board that was kept",
+        "strop rivals smollm2 --show --csv board.csv            # its records",
+        "strop rivals --records board.csv                       # the board from kept records: no model is opened",
     )
 )
 @click.argument("model", required=False)

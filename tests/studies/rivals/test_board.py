@@ -6,6 +6,7 @@ import torch
 
 from strop.errors import ArgumentError
 from strop.pretrained.load import Opened
+from strop.records import read_csv, write_csv
 from strop.studies.rivals import RivalBoard, run_board
 from strop.studies.rivals.board import BoardCell
 from strop.studies.rivals.rival import RIVALS, UNTOUCHED
@@ -90,6 +91,8 @@ def test_a_board_is_built_up_in_several_sittings_and_its_table_from_records(open
     shown = run_board(opened, SMALL, ["log-n", "lora-1-q"], tmp_path, show=True)
     assert [one.name for one in shown.found] == [UNTOUCHED, "log-n"]
     table = tabulate_rivals(second.records())
+    write_csv(tmp_path / "board.csv", second.records())
+    assert tabulate_rivals(read_csv(tmp_path / "board.csv")).text() == table.text()
     assert [row[0] for row in table.rows] == [UNTOUCHED, "log-n", "two-shot"]
     assert "± " in table.text()
     second.page().write(tmp_path / "page.html")
