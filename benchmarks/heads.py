@@ -1,7 +1,7 @@
 """Which heads carry answers, which does calibration change, and which does gap counting predict? On recall, by model.
 
     python benchmarks/heads.py                    # what was measured
-    python benchmarks/heads.py smollm2            # 6 minutes on one core
+    python benchmarks/heads.py smollm2            # 1 or 2 minutes on one core
 
 Every head has: its retrieval score; what silencing it costs (the eight best by retrieval, 0 for the rest); the slope of
 the answers' loss with respect to its log β (`strop/diagnosing/trial.py`); its critical β at SIZES[1] pairs and the β
@@ -40,8 +40,8 @@ from strop.tasks.answers import Reader, answer_loss
 
 ROOT = Path(__file__).parents[1]
 RESULT = Path(__file__).parent / "results" / "heads.json"
-SIZES = (4, 64)
-PROMPTS, TESTED, LEARNED, DRAWS = 24, 96, 2, 1000
+SIZES = (4, 32)
+PROMPTS, TESTED, LEARNED, DRAWS = 24, 48, 2, 500
 
 
 def measure(name: str) -> dict[str, Any]:
