@@ -27,7 +27,7 @@ import strop
 from strop.calibration.numbers import Numbers
 from strop.diagnosing.asking import Asked, answer_rows, exact, read_context
 from strop.diagnosing.carriers import find_carriers, score_retrieval
-from strop.diagnosing.curves import mean_of
+from strop.diagnosing.curves import average_heads
 from strop.diagnosing.gap_edge import predict_beta, predict_edge
 from strop.diagnosing.groups import HeadPlace, read_group
 from strop.diagnosing.plan import Questioning
@@ -57,7 +57,7 @@ def measure(name: str) -> dict[str, Any]:
         cost[carrier.index] = carrier.cost
     signs = {
         "retrieval": score_retrieval(groups), "cost": cost, "slope": find_slopes(model, passages[0][:LEARNED]),
-        "critical β": mean_of(groups[1], "critical_beta"), "predicted β": predict_beta(*groups),
+        "critical β": average_heads(groups[1], "critical_beta"), "predicted β": predict_beta(*groups),
     }  # fmt: skip
     edge = strop.Edge.load(ROOT / "examples" / "edges" / f"{name}-recall.safetensors").heads()
     beta, output = (torch.tensor([row[key] for row in edge]).log() for key in ("beta", "output"))
