@@ -1,12 +1,13 @@
-"""What a diagnosis costs: processor time against a plain forward pass over the same prompts, and memory against length.
+"""What a diagnosis costs: time against a plain forward pass over the same prompts, and memory against length.
 
-    python benchmarks/diagnose.py plain           # 24 prompts of some 2,000 tokens, one thread
-    python benchmarks/diagnose.py diagnose        # the same prompts diagnosed; with --trial a step of temperatures too
+    python benchmarks/diagnose.py time            # 24 prompts of some 2,000 tokens, one thread; 2 minutes
     python benchmarks/diagnose.py memory          # most memory while a prompt of 512, 1,024 and 2,048 tokens is read
     python benchmarks/diagnose.py                 # what was measured
 
 The prompts are recall's, one question each, as a user's own would be. A plain pass reads each prompt and its answer
-once and keeps no logits but the last.
+once and keeps no logits but the last. For time, the model is SmolLM2's first LAYERS layers: a layer costs what it costs
+in the whole. So cut it answers nothing, so heads are tried whatever their retrieval score, and all that a diagnosis can
+do is done: eight heads silenced, the carriers sharpened, every symptom measured; and, told apart, the trial.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import strop
+from strop.diagnosing import carriers
 from strop.diagnosing.asking import ask
 from strop.diagnosing.groups import read_group
 from strop.patching.freeze import freeze
@@ -30,7 +33,7 @@ from strop.tasks.answers import Reader
 from strop.tasks.catalogue import draw_passages
 
 RESULT = Path(__file__).parent / "results" / "diagnose.json"
-MODEL, PROMPTS, PAIRS, LONGEST = "smollm2", 24, 164, 2048
+MODEL, LAYERS, PROMPTS, PAIRS, LONGEST = "smollm2", 3, 24, 164, 2048
 LENGTHS = {512: 40, 1024: 82, 2048: 164}
 
 
@@ -43,37 +46,37 @@ def draw_prompts(count: int, pairs: int) -> list[tuple[str, str, str]]:
     return made
 
 
-def seconds(work: Any) -> float:
+def seconds(work: Callable[[], object]) -> float:
     """Processor time."""
     start = time.process_time()
     work()
     return time.process_time() - start
 
 
-def time_plain() -> dict[str, Any]:
-    """A forward pass over every prompt."""
+def measure_time() -> dict[str, Any]:
+    """Seconds of a plain pass, of a diagnosis without its trial, and of one with it."""
     opened = open_model(MODEL, None, None, False, "cpu", "float32")
-    reader: Reader = Reader(opened.tokenizer)
-    words = (text + answer for text, answer, _ in draw_prompts(PROMPTS, PAIRS))
-    texts = [torch.tensor([reader.before + reader.tokens(each)]) for each in words]
+    model: Any = opened.model
+    model.model.layers, model.config.num_hidden_layers = model.model.layers[:LAYERS], LAYERS
+    carriers.LEAST = 0.0
+    prompts, reader = draw_prompts(PROMPTS, PAIRS), Reader(opened.tokenizer)
+    texts = [torch.tensor([reader.before + reader.tokens(text + answer)]) for text, answer, _ in prompts]
 
     @torch.no_grad()
     def read() -> None:
         for ids in texts:
-            opened.model(input_ids=ids, use_cache=False, logits_to_keep=1)
+            model(input_ids=ids, use_cache=False, logits_to_keep=1)
 
-    return {"prompts": PROMPTS, "tokens": max(one.shape[1] for one in texts), "plain": round(seconds(read), 1)}
+    def diagnose(trial: bool) -> None:
+        given = {"longest": LONGEST, "trial": trial, "runs": None, "progress": False}
+        strop.diagnose(model, opened.tokenizer, prompts, **given)
 
-
-def time_diagnosis() -> dict[str, Any]:
-    """The whole diagnosis, without the trial; with it where `--trial` is given."""
-    opened, trial = open_model(MODEL, None, None, False, "cpu", "float32"), "--trial" in sys.argv
-
-    def diagnose() -> None:
-        given = draw_prompts(PROMPTS, PAIRS)
-        strop.diagnose(opened.model, opened.tokenizer, given, longest=LONGEST, trial=trial, runs=None, progress=False)
-
-    return {"with trial" if trial else "diagnosis": round(seconds(diagnose), 1)}
+    plain, without, whole = (seconds(work) for work in (read, lambda: diagnose(False), lambda: diagnose(True)))
+    return {
+        "prompts": PROMPTS, "tokens": max(one.shape[1] for one in texts), "plain, s": round(plain, 1),
+        "diagnosis, s": round(without, 1), "diagnosis / plain": round(without / plain, 2),
+        "with trial / plain": round(whole / plain, 2),
+    }  # fmt: skip
 
 
 def measure_memory() -> dict[str, Any]:
@@ -103,10 +106,8 @@ def main() -> None:
         read_one(int(sys.argv[2]))
         return
     kept = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {}
-    measures = {"plain": time_plain, "diagnose": time_diagnosis, "memory": measure_memory}
+    measures = {"time": measure_time, "memory": measure_memory}
     kept |= measures[what]() if what else {}
-    for name in {"diagnosis", "with trial"} & set(kept):
-        kept[f"{name} / plain"] = round(kept[name] / kept["plain"], 2)
     RESULT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(kept))
 

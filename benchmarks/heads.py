@@ -1,7 +1,7 @@
 """Which heads carry answers, which does calibration change, and which does gap counting predict? On recall, by model.
 
     python benchmarks/heads.py                    # what was measured
-    python benchmarks/heads.py smollm2            # 6 minutes on one core
+    python benchmarks/heads.py smollm2            # 1 or 2 minutes on one core
 
 Every head has: its retrieval score; what silencing it costs (the eight best by retrieval, 0 for the rest); the slope of
 the answers' loss with respect to its log β (`strop/diagnosing/trial.py`); its critical β at SIZES[1] pairs and the β
@@ -27,7 +27,7 @@ import strop
 from strop.calibration.numbers import Numbers
 from strop.diagnosing.asking import Asked, answer_rows, exact, read_context
 from strop.diagnosing.carriers import find_carriers, score_retrieval
-from strop.diagnosing.curves import mean_of
+from strop.diagnosing.curves import average_heads
 from strop.diagnosing.gap_edge import predict_beta, predict_edge
 from strop.diagnosing.groups import HeadPlace, read_group
 from strop.diagnosing.plan import Questioning
@@ -40,8 +40,8 @@ from strop.tasks.answers import Reader, answer_loss
 
 ROOT = Path(__file__).parents[1]
 RESULT = Path(__file__).parent / "results" / "heads.json"
-SIZES = (4, 64)
-PROMPTS, TESTED, LEARNED, DRAWS = 24, 96, 2, 1000
+SIZES = (4, 32)
+PROMPTS, TESTED, LEARNED, DRAWS = 24, 48, 2, 500
 
 
 def measure(name: str) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def measure(name: str) -> dict[str, Any]:
         cost[carrier.index] = carrier.cost
     signs = {
         "retrieval": score_retrieval(groups), "cost": cost, "slope": find_slopes(model, passages[0][:LEARNED]),
-        "critical β": mean_of(groups[1], "critical_beta"), "predicted β": predict_beta(*groups),
+        "critical β": average_heads(groups[1], "critical_beta"), "predicted β": predict_beta(*groups),
     }  # fmt: skip
     edge = strop.Edge.load(ROOT / "examples" / "edges" / f"{name}-recall.safetensors").heads()
     beta, output = (torch.tensor([row[key] for row in edge]).log() for key in ("beta", "output"))

@@ -1,7 +1,7 @@
 """Attention health: do row statistics at the answer predict wrong answers, on tasks that they were not fitted to?
 
     python benchmarks/health.py               # what was measured
-    python benchmarks/health.py smollm2       # 3 minutes on one core; what was read is kept in runs/health
+    python benchmarks/health.py smollm2 recall maximum variables      # what was read is kept in runs/health
 
 A sample is a token of an answer that greedy decoding would reach, all tokens before it being right: will it be wrong?
 Nothing that is used knows the answer.
@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from strop.calibration.settings import GUARD
 from strop.diagnosing.groups import Answered, read_group
 from strop.diagnosing.plan import Questioning
 from strop.diagnosing.sizes import draw_size
@@ -36,17 +36,17 @@ from strop.tasks.answers import Reader
 RESULT = Path(__file__).parent / "results" / "health.json"
 RUNS = Path("runs") / "health"
 SIZES = (4, 8, 16)
-PROMPTS, DRAWS, PENALTY = 48, 1000, 1.0
+PROMPTS, DRAWS, PENALTY = 24, 500, 1.0
 STATISTICS = ("entropy", "top_weight", "first_weight", "recent_weight")
 
 
-def read_all(name: str) -> tuple[dict[str, list[Answered]], list[int]]:
+def read_all(name: str, tasks: Sequence[str]) -> tuple[dict[str, list[Answered]], list[int]]:
     """Read every task at every size, or take what was read before; the number of heads of each layer."""
     opened = open_model(name, None, None, False, "cpu", "float32")
-    model, reader, plan = opened.model, Reader(opened.tokenizer), Questioning(prompts=PROMPTS, seed=2)
+    model, reader, plan = opened.model, Reader(opened.tokenizer), Questioning(prompts=PROMPTS)
     RUNS.mkdir(parents=True, exist_ok=True)
     groups: dict[str, list[Answered]] = {}
-    for task in GUARD:
+    for task in tasks:
         for size in SIZES:
             path = RUNS / f"{name}-{task}-{size}.safetensors"
             if not path.exists():
@@ -120,9 +120,9 @@ def with_interval(score: Tensor, wrong: Tensor, question: Tensor) -> list[float]
     return [round(value, 3) for value in (auroc(score, wrong), *ends)]
 
 
-def measure(name: str) -> dict[str, Any]:
+def measure(name: str, tasks: Sequence[str]) -> dict[str, Any]:
     """Everything of one model."""
-    groups, heads = read_all(name)
+    groups, heads = read_all(name, tasks)
     parts = {task: [torch.cat(one) for one in zip(*(take_samples(group, heads) for group in each), strict=True)]
              for task, each in groups.items()}  # fmt: skip
     wrong = {task: part[2] for task, part in parts.items()}
@@ -145,10 +145,10 @@ def measure(name: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure the models that are named, then tell."""
+    """Measure the model and the tasks that are named, then tell."""
     kept = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {}
-    for name in sys.argv[1:]:
-        kept[name] = measure(name)
+    if sys.argv[1:]:
+        kept[sys.argv[1]] = measure(sys.argv[1], sys.argv[2:])
         RESULT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     for name, told in kept.items():
         for task, record in told.items():

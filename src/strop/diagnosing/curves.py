@@ -17,12 +17,12 @@ from strop.diagnosing.symptoms import ANSWER_SYMPTOMS, ROW_SYMPTOMS, TEXT_SYMPTO
 from strop.records import Record
 
 
-def draw_curves(groups: Sequence[Answered], carriers: Sequence[Carrier]) -> list[Record]:
+def follow_symptoms(groups: Sequence[Answered], carriers: Sequence[Carrier]) -> list[Record]:
     """Return the symptoms of a task's answers, size by size."""
     rows = []
     for group in groups:
         for symptom in ROW_SYMPTOMS:
-            rows.append(_note_heads(symptom.name, group, mean_of(group, symptom.name), carriers))
+            rows.append(_note_heads(symptom.name, group, average_heads(group, symptom.name), carriers))
         for i, text in enumerate(TEXT_SYMPTOMS):
             rows.append(_note_heads(text.name, group, group.texts[:, i], carriers))
         for i, one in enumerate(ANSWER_SYMPTOMS):
@@ -37,7 +37,7 @@ def note_curve(name: str, curve: Mapping[int, float]) -> list[Record]:
     return [{**place, "tokens": n, "value": value, "carriers": None} for n, value in curve.items()]
 
 
-def mean_of(group: Answered, name: str) -> Tensor:
+def average_heads(group: Answered, name: str) -> Tensor:
     """Return the mean of a number over the telling rows of a group, by head."""
     return group.number(name)[group.telling].double().mean(0)
 

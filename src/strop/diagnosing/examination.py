@@ -12,7 +12,7 @@ from strop._checks import require
 from strop.diagnosing.asking import Asked
 from strop.diagnosing.carriers import find_carriers, sharpen_carriers
 from strop.diagnosing.causes import count_causes, find_causes
-from strop.diagnosing.curves import draw_curves, note_curve
+from strop.diagnosing.curves import follow_symptoms, note_curve
 from strop.diagnosing.groups import Answered, HeadPlace, read_group
 from strop.diagnosing.heads import describe_heads
 from strop.diagnosing.plan import Questioning
@@ -81,7 +81,7 @@ def examine(
         found.answers += answers
         counts = count_causes(mine, answers)
         found.causes += [row | {"failing": fails(group)} for row, group in zip(counts, mine, strict=True)]
-        found.symptoms += draw_curves(mine, carriers[task])
+        found.symptoms += follow_symptoms(mine, carriers[task])
     for symptom in MODEL_SYMPTOMS:
         tell(text=symptom.title)
         found.symptoms += note_curve(symptom.name, symptom.measure(model, min(longest, RUN)))

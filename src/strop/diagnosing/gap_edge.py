@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from strop.diagnosing.curves import mean_of
+from strop.diagnosing.curves import average_heads
 from strop.diagnosing.groups import Answered
 from strop.edges.edge import Edge
 from strop.edges.temperatures import Constant
@@ -24,7 +24,7 @@ LIMIT = 2.0
 
 def predict_beta(short: Answered, long: Answered) -> Tensor:
     """Return the predicted β of every head, [heads]."""
-    before, after = (mean_of(group, "critical_beta") for group in (short, long))
+    before, after = (average_heads(group, "critical_beta") for group in (short, long))
     return torch.where(before > 0, after / before, 1.0).clamp(1 / LIMIT, LIMIT)
 
 

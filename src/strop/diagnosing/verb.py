@@ -9,7 +9,7 @@ each size is kept in the run's folder, so that an interrupted diagnosis goes on 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -177,6 +177,7 @@ def diagnose(
     check_plan(plan, tasks)
     from strop._progress import show_progress
     from strop.diagnosing.examination import examine
+    from strop.diagnosing.trace import COLUMNS
     from strop.patching.block import check_reached
     from strop.patching.freeze import freeze
     from strop.patching.identity import digest_weights, dtype_of
@@ -185,9 +186,10 @@ def diagnose(
     opened = open_model(model, tokenizer, name, progress, device, dtype)
     check_reached(opened.model, partial)
     config = {
-        "tasks": tasks, "plan": plan, "model": digest_weights(opened.model), "dtype": dtype_of(opened.model),
+        "tasks": tasks, "plan": replace(plan, trial=True), "model": digest_weights(opened.model),
+        "dtype": dtype_of(opened.model), "numbers": COLUMNS,
         "prompts": None if own is None else [repr(own.passages), [one.evidence for one in own.passages]],
-    }  # fmt: skip
+    }  # fmt: skip  # what is read does not depend on the trial
     folder = None if runs is None else Run.of(config, "diagnose", runs).folder
     with freeze(opened.model), show_progress("diagnosing", None, progress) as bar:
         found = examine(opened.model, opened.tokenizer, tasks, own, plan, folder, partial, bar.update)
