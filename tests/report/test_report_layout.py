@@ -52,7 +52,9 @@ def test_numbers_are_never_broken_and_headings_wrap():
 def test_as_many_first_columns_stay_as_tell_the_rows_apart():
     rows = [{"task": "recall", "phrasing": word, "size": n, "p": 0.5} for word in ("code", "room") for n in (4, 16)]
     table = Table.of(rows, ["task", "phrasing", "size", Column("p", "a_very_long_heading_of_one_word")])
-    assert table.dropped(25) == ["a_very_long_heading_of_one_word"]
+    assert (
+        table.dropped(25) == table.dropped(18) == ["a_very_long_heading_of_one_word"]
+    )  # 18 is too narrow for the rest
     assert table.text(25).splitlines()[-1] == "recall  room        16"
 
 
