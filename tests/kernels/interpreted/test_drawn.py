@@ -79,7 +79,7 @@ def draw_tensor(layout, shape, draw):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
-@settings(max_examples=1000 if NIGHTLY else 40)
+@settings(max_examples=1000 if NIGHTLY else 100)
 @given(
     seed=st.integers(0, 2**32),
     rule=st.sampled_from(sorted(RULES)),
