@@ -67,6 +67,13 @@ def test_decoding_is_cut_into_pieces(draw, monkeypatch):
     assert "attend_blocks" not in launched
 
 
+@pytest.mark.parametrize("kind", ["softmax", "ssmax", "sink"])
+def test_pieces_that_nobody_has_measured_are_rescaled(kind, draw, monkeypatch):
+    set_tiles(monkeypatch, 16, 16, 2)
+    query, key, value = inputs(3, 36, draw)
+    compare([4 * query, key, value], Mask(), RULES[kind], stats=False)
+
+
 def test_grouped_heads_and_broadcast_masks_are_not_copied(draw):
     keep = torch.ones(1, 1, 1, 21, dtype=torch.bool)
     assert launch._plane(keep)[1:] == (0, 0, 0, 1)
