@@ -46,7 +46,20 @@ def measure(name: str, task: str) -> list[dict[str, Any]]:
     asked = {"prompts": PLAN.prompts, "longest": PLAN.longest, "more": PLAN.more}
     found = strop.diagnose(model, tokenizer, task, **asked, progress=False)
     edge = strop.calibrate(
-        model, tokenizer, task, steps=14, every=14, guard=(), lengths=(256,), windows=2, half=True, progress=False
+        model,
+        tokenizer,
+        task,
+        form="constant",
+        sizes=(8, 24),
+        echoes=0,
+        steps=14,
+        every=14,
+        budget=0.009,
+        guard=(),
+        lengths=(256,),
+        windows=2,
+        half=True,
+        progress=False,
     )
     trial = next((row["mended"] / row["wrong"] for row in found.trials if row["wrong"]), None)
     cells = []

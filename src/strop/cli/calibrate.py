@@ -1,4 +1,4 @@
-"""`strop calibrate MODEL`: per-head temperatures from a little data, weights frozen, as a file of a few kilobytes."""
+"""`strop calibrate MODEL`: a small edit of every head from a little data, weights frozen, as a file of some kilobytes."""
 
 from __future__ import annotations
 
