@@ -1,4 +1,4 @@
-"""`strop calibrate MODEL`: a small edit of every head from a little data, weights frozen, as a file of some kilobytes."""
+"""`strop calibrate MODEL`: a small edit of every head from a little data, weights frozen, as a small file."""
 
 from __future__ import annotations
 
