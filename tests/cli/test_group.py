@@ -77,7 +77,7 @@ def test_what_the_user_can_mend_is_told_in_words_with_an_exit_code(verb, what, c
 
 def test_words_wrap_at_the_width_of_the_terminal(verb, monkeypatch):
     monkeypatch.setattr(group, "columns", lambda _: 30)
-    assert run("arena", "ours").stderr == "strop: runs must be\n  writable, got: no. Choose\nanother.\n"
+    assert run("arena", "ours").stderr == "strop: runs must be\n  writable, got: no. Choose\n  another.\n"
 
 
 def test_the_traceback_is_there_for_the_asking(verb):

@@ -35,8 +35,8 @@ class RivalBoard:
     tokens: tuple[int, ...] = (1024,)
     documents: int = 50
     pairs: tuple[int, int] = (8, 24)
-    judged: tuple[int, ...] = (24, 48)
-    steps: int = 42
+    judged: tuple[int, ...] = (24, 96)
+    steps: int = 100
     rates: tuple[float, ...] = (1e-3, 3e-3, 1e-2)
     seed: int = 0
 
