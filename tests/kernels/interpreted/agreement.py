@@ -5,6 +5,18 @@ import torch
 from strop.kernels import Mask, Request, reference
 from strop.kernels.triton import implementation, launch
 from strop.kernels.triton.tiles import Tiles
+from strop.normalisers import Temperature
+
+
+class OneMoreThanEntropy(Temperature):
+    """A user's own rule, with a learned number, of statistics that only a pass can tell."""
+
+    def __init__(self):
+        super().__init__()
+        self.strength = torch.nn.Parameter(torch.tensor(0.4))
+
+    def inverse_temperature(self, stats):
+        return 1.0 + self.strength * stats.entropy
 
 
 def set_tiles(patch, rows, keys, pieces=1):

@@ -4,28 +4,17 @@ import os
 
 import pytest
 import torch
-from agreement import compare, set_tiles
+from agreement import OneMoreThanEntropy, compare, set_tiles
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strop
 from strop.kernels import Mask
-from strop.normalisers import AdaptiveTemperature, Softmax, SSMax, Temperature, WithSink
+from strop.normalisers import AdaptiveTemperature, Softmax, SSMax, WithSink
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy, which computes both sides of a where
 NIGHTLY = os.environ.get("STROP_HYPOTHESIS") == "nightly"
 HEADS = 2
-
-
-class OneMoreThanEntropy(Temperature):
-    """A user's own rule, with a learned number, of statistics that only a pass can tell."""
-
-    def __init__(self):
-        super().__init__()
-        self.strength = torch.nn.Parameter(torch.tensor(0.4))
-
-    def inverse_temperature(self, stats):
-        return 1.0 + self.strength * stats.entropy
 
 
 RULES = {

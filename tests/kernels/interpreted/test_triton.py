@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from agreement import compare, set_tiles
+from agreement import OneMoreThanEntropy, compare, set_tiles
 from cases import HEAD_DIM, HEADS, NORMALISERS
 
 import strop
@@ -133,21 +133,10 @@ def test_any_number_of_batch_dimensions(shape, draw):
         torch.testing.assert_close(implementation.run(request)[0], IMPLEMENTATIONS["reference"].load().run(request)[0])
 
 
-class Strength(Temperature):
-    """A number of one's own, whose gradient is a sum over all rows and keys."""
-
-    def __init__(self):
-        super().__init__()
-        self.strength = torch.nn.Parameter(torch.tensor(0.4))
-
-    def inverse_temperature(self, stats):
-        return 1.0 + self.strength * stats.entropy
-
-
 def test_a_number_of_ones_own_is_learned_where_all_logits_are_large(draw):
     """The output is rounded to float16, and a logit of 100 would make much of it."""
     bias = 100 + torch.randn(1, HEADS, 16, 20, generator=draw)
-    compare(inputs(16, 20, draw), Mask(bias=bias), Strength, torch.float16, stats=False)
+    compare(inputs(16, 20, draw), Mask(bias=bias), OneMoreThanEntropy, torch.float16, stats=False)
 
 
 def test_the_gradient_of_a_rows_logits_sums_to_nothing(draw):
