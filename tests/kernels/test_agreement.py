@@ -246,3 +246,24 @@ def test_the_future_stays_unseen(impl, draw):
     after = strop.attention(q, k, v, is_causal=True, normaliser=RULES[impl], impl=impl)
     assert torch.equal(before[:, :, :20], after[:, :, :20])
     assert not torch.equal(before[:, :, 20:], after[:, :, 20:])
+
+
+class Topmost(Temperature):
+    """Reads the largest logit, which two fused calls do not know."""
+
+    def inverse_temperature(self, stats):
+        return 1.0 / stats.max.abs().clamp(min=1.0)
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_a_rule_that_reads_what_is_unknown_gives_nan_and_never_zeros(is_causal, draw):
+    q, k, v = (t.float() for t in inputs(5, 5, draw, groups=HEADS))
+    out = strop.attention(q, k, v, is_causal=is_causal, normaliser=Topmost(), impl="fused_calls")
+    assert out.isnan().all()  # torch's kernel, left alone, makes zeros of it
+    assert strop.attention(q, k, v, is_causal=is_causal, normaliser=Topmost()).isfinite().all()
+
+
+def test_a_row_that_sees_nothing_is_zero_whatever_its_rule_reads(draw):
+    q, k, v = (t.float() for t in inputs(5, 9, draw, groups=HEADS))
+    keep = (torch.arange(5) != 3)[:, None].expand(5, 9)
+    assert (strop.attention(q, k, v, attn_mask=keep, normaliser=Topmost(), impl="fused_calls")[..., 3, :] == 0).all()

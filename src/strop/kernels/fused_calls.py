@@ -74,6 +74,8 @@ class FusedCalls(Implementation):
         out = attend_plainly(
             request, seen, tempered if query.device.type == "cpu" else tempered.to(query.dtype), request.scale
         )
+        lost = (beta.isnan() & (n_keys > 0)).reshape(query.shape[:-1])  # a rule that reads what stays unknown
+        out = out.masked_fill(lost[..., None], torch.nan)  # torch's kernel would swallow it
         share = normaliser.sink_share(lambda: call.measure(tempered, k, n_keys).logsumexp)
         return out if share is None else (out * share.reshape(query.shape[:-1])[..., None]).to(out.dtype), None
 
