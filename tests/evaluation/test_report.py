@@ -30,8 +30,20 @@ HEADS = [
 ]
 
 
-def page(answers=ANSWERS):
-    return make_comparison_page(OVERALL, answers, PROSE, HEADS, {"model": "<i>tiny</i>", "edge": "constant"})
+def page(answers=ANSWERS, heads=HEADS):
+    return make_comparison_page(OVERALL, answers, PROSE, heads, {"model": "<i>tiny</i>", "edge": "constant"})
+
+
+@pytest.mark.parametrize(
+    ("beta", "output", "map_of"),
+    [(2.0, 1.0, "Inverse temperature"), (1.0, 0.9, "Output scale"), (1.0, 1.0, None)],
+)
+def test_the_map_of_heads_shows_what_the_edge_changes(beta, output, map_of):
+    done = {"done": "turned and scaled", "beta": beta, "output": output}
+    text = page(heads=[{**HEADS[0], **done}, HEADS[1]]).render()
+    maps = re.findall(r"(Inverse temperature|Output scale) by layer and head", text)
+    assert set(maps) == ({map_of} if map_of else set())
+    assert "It edits the query of 1: there the order of the keys may change." in text
 
 
 def ticks(svg):

@@ -58,12 +58,12 @@ def _draw_panel(axis: Axes, title: str, points: Sequence[Record]) -> None:
     axis.set_ylim(-3, 103)
 
 
-def draw_heads(heads: Sequence[Mapping[str, Any]]) -> str:
-    """log₂ β of every head, layers from left to right."""
+def draw_heads(heads: Sequence[Mapping[str, Any]], field: str, label: str) -> str:
+    """log₂ of a field of every head, layers from left to right."""
     layers, width = 1 + max(row["layer"] for row in heads), 1 + max(row["head"] for row in heads)
     values = [[math.nan] * layers for _ in range(width)]
     for row in heads:
-        values[row["head"]][row["layer"]] = math.log2(max(row["beta"], 1e-3))
+        values[row["head"]][row["layer"]] = math.log2(max(row[field], 1e-3))
     limit = max(0.1, *(abs(v) for line in values for v in line if not math.isnan(v)))
     with figures.style():
         fig, axis = figures.new(7.5, 1.4 + 0.16 * width)
@@ -72,5 +72,5 @@ def draw_heads(heads: Sequence[Mapping[str, Any]]) -> str:
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.yaxis.get_major_locator().set_params(integer=True)
         axis.set(xlabel="layer", ylabel="head")
-        fig.colorbar(image, ax=axis, label="log₂ β")
+        fig.colorbar(image, ax=axis, label=f"log₂ {label}")
         return figures.svg(fig)

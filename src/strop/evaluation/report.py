@@ -98,9 +98,15 @@ def tabulate_prose(prose: Sequence[Record]) -> Table:
 def _heads(made: Page, heads: Sequence[Mapping[str, Any]]) -> None:
     section = made.section("Heads")
     changed = sum(row["done"] != "left alone" for row in heads)
-    section.text(f"The edge changes {number(changed)} of {number(len(heads))} heads.")
-    section.figure(draw_heads(heads), "log₂ β of every head at 1,024 keys and 4 nats: above 0 sharper, below softer.",
-                   alt="Inverse temperature by layer and head")  # fmt: skip
+    turned = sum("turned" in row["done"] for row in heads)
+    edited = f" It edits the query of {number(turned)}: there the order of the keys may change." if turned else ""
+    section.text(f"The edge changes {number(changed)} of {number(len(heads))} heads.{edited}")
+    if any(row["beta"] != 1 for row in heads):
+        words = "log₂ β of every head at 1,024 keys and 4 nats: above 0 sharper, below softer."
+        section.figure(draw_heads(heads, "beta", "β"), words, alt="Inverse temperature by layer and head")
+    elif any(row["output"] != 1 for row in heads):
+        words = "log₂ of what every head's output is multiplied by: above 0 louder, below quieter."
+        section.figure(draw_heads(heads, "output", "output scale"), words, alt="Output scale by layer and head")
     ordered = sorted(heads, key=lambda row: -abs(math.log(max(row["beta"], 1e-6))) - abs(row["output"] - 1))
     columns: list[Column | str] = [
         "layer",
