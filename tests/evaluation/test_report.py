@@ -60,6 +60,12 @@ def test_tables_hold_intervals_and_changes():
     assert tabulate_prose(PROSE).cells()[1][-2:] == ["−0.0100", "–"]
 
 
+def test_a_narrow_screen_shows_before_and_after():
+    dropped = tabulate_answers([row(16, 0.5, 0.9, 1e-4), row(64, 0.1, 0.2, 0.04)]).dropped(60)
+    assert "asked" in dropped
+    assert not {"prompts", "size", "before, %", "after, %"} & set(dropped)
+
+
 def test_the_page_leads_with_the_result():
     made = page()
     assert made.lead.startswith(

@@ -72,7 +72,7 @@ def tabulate_answers(answers: Sequence[Record]) -> Table:
         for row in answers
     ]
     columns: list[Column | str] = [
-        Column("name", "prompts"), "size", Column("prompts", "asked"),
+        Column("name", "prompts"), "size", Column("prompts", "asked", rank=4.5),
         Column("shown_before", "before, %", align="right"), Column("shown_after", "after, %", align="right"),
         Column("changed", "answers", align="right"),
         Column("p_mcnemar", "p (prompts)", p_value), Column("p_passages", "p (passages)", p_value),
