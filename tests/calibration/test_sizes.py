@@ -32,9 +32,14 @@ def test_a_model_that_does_not_fail_needs_no_edge():
 
 
 def test_calibrate_finds_its_sizes_unless_told():
-    model = tiny.model()
+    model = tiny.model(max_position_embeddings=4096)
     edge = strop.calibrate(model, tiny.tokeniser(), "recall", **SMALL)
     assert edge.made["recipe"]["sizes"] == (8, 24)
     assert edge.made["recipe"]["judged"] == (24, 96)
     edge = strop.calibrate(model, tiny.tokeniser(), "recall", sizes=(2, 3), **SMALL)
     assert (edge.made["recipe"]["sizes"], edge.made["recipe"]["judged"]) == ((2, 3), ())
+
+
+def test_no_prompt_to_stop_by_is_beyond_the_models_positions():
+    edge = strop.calibrate(tiny.model("gpt2", n_positions=1024), tiny.tokeniser(), "recall", **SMALL, echoes=0)
+    assert (edge.made["recipe"]["sizes"], edge.made["recipe"]["judged"]) == ((8, 24), (24,))

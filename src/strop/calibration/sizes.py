@@ -19,7 +19,7 @@ from strop.errors import NothingToMendError
 from strop.pretrained.load import count_positions
 from strop.tasks.answers import Reader
 from strop.tasks.catalogue import find_task
-from strop.tasks.sizes import FailingSize, draw_prompts, find_failure
+from strop.tasks.sizes import FailingSize, draw_fitting, draw_prompts, find_failure
 
 LONGEST = 8192
 """Tokens within which to look for a size that fails, or the model's positions, if those are fewer."""
@@ -38,7 +38,11 @@ def suit_sizes(model: nn.Module, reader: Reader, recipe: Recipe, progress: bool 
             model, reader, task.name, phrasings, "validation", recipe.seed, longest=longest,
             told=lambda size: bar.update(text=f"where does it fail? size {size}"),
         )  # fmt: skip
-    return choose_sizes(recipe, found)
+    chosen = choose_sizes(recipe, found)
+    if recipe.judged:
+        return chosen
+    fits = [n for n in chosen.judged if draw_fitting(reader, task.name, n, phrasings, "validation", 0, 1, longest)]
+    return replace(chosen, judged=tuple(fits) or chosen.judged[:1])
 
 
 def choose_sizes(recipe: Recipe, found: FailingSize) -> Recipe:

@@ -18,10 +18,7 @@ from strop.errors import ArgumentError
 from strop.tasks.answers import Reader
 from strop.tasks.catalogue import draw_passages, find_task
 from strop.tasks.prompts import Prompts
-
-FIRST = 4
-FAILS = 0.95
-
+from strop.tasks.sizes import FAILS, FIRST
 
 Reading = tuple[int, list[Asked]]
 """A size and its passages."""

@@ -53,7 +53,7 @@ def find_failure(
     """Ask `prompts` questions at each size, within `longest` tokens; `told` hears of every size before it is asked."""
     tried: dict[int, float] = {}
     size = FIRST
-    while (passages := _draw_fitting(reader, task, size, phrasings, split, seed, prompts, longest)) is not None:
+    while (passages := draw_fitting(reader, task, size, phrasings, split, seed, prompts, longest)) is not None:
         told(size)
         tried[size] = measure_accuracy(model, passages)
         if tried[size] < FAILS:
@@ -82,9 +82,10 @@ def draw_prompts(
         return None
 
 
-def _draw_fitting(
+def draw_fitting(
     reader: Reader, task: str, size: int, phrasings: Sequence[str], split: Split, seed: int, prompts: int, longest: int
 ) -> list[Encoded] | None:
+    """Return the tokens of such passages; None where they do not fit into `longest` tokens, but for the first size."""
     drawn = draw_prompts(task, size, phrasings, split, seed, prompts)
     if drawn is None:
         return None
