@@ -43,7 +43,9 @@ def test_everything_that_the_code_reads_is_packed(resolved):
     files, packages = resolved
     source = ROOT / "src" / "strop"
     wanted = [
-        path for ending in ("css", "html", "jinja", "js", "json", "typed") for path in source.rglob(f"*.{ending}")
+        path
+        for ending in ("css", "html", "jinja", "js", "json", "json.gz", "typed")
+        for path in source.rglob(f"*.{ending}")
     ]
     assert wanted
     assert not set(wanted) - set(files)

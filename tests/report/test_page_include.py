@@ -4,7 +4,7 @@ from strop.report.page import Page
 
 
 def test_included_pages_keep_their_parts_and_get_anchors_of_their_own():
-    whole, first, second = Page("whole"), Page("first"), Page("second")
+    whole, first, second = Page("whole"), Page("first", lead="What was found."), Page("second")
     for page, word in ((first, "alpha"), (second, "beta")):
         page.section("Same heading").text(word)
         page.fact(word, "a fact")
@@ -14,6 +14,7 @@ def test_included_pages_keep_their_parts_and_get_anchors_of_their_own():
         whole.include(page)
     assert len({section.anchor for section in whole.sections}) == 2
     html = whole.render()
+    assert html.index("What was found.") < html.index("<p>alpha</p>")
     for word in ("alpha", "beta"):
         assert f"<p>{word}</p>" in html
         assert f'id="{word}"' in html

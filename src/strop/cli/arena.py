@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from strop import _extras
-from strop._checks import require
 from strop._progress import show_progress
 from strop.cli import completion, options, output
+from strop.cli.engines import choose_engine, engine_options
 from strop.cli.kept import keep
-from strop.errors import ArgumentError
 from strop.studies import RUNS
 from strop.studies.arena.arena import BUDGETS, Arena
 from strop.studies.arena.configs import Shape
 from strop.studies.arena.entries import split_names
 
 if TYPE_CHECKING:
-    from strop.engine import Engine
     from strop.studies.arena import ArenaProgress, ArenaResult
 
 _EXAMPLES = options.examples(
@@ -63,9 +61,7 @@ _STEPS, _BATCH = (
 @click.option("--norm-after", is_flag=True, help="Put a norm after attention (arXiv 2504.02827).")
 @click.option("--quick", is_flag=True, help="A small board in minutes.")
 @click.option("--show", is_flag=True, help="Run nothing: print the board from what is finished.")
-@click.option("--engine", "place", type=click.Choice(["local", "ray"]), default="local", show_default=True)
-@click.option("--address", help="Ray cluster to join, as auto or host:port.  [default: start one here]")
-@click.option("--workers", type=click.IntRange(min=1), help="Processes, if local.  [default: one a core]")
+@engine_options
 @options.out(RUNS, "Folder for runs; the page becomes <out>/arena/report.html.")
 @options.json_flag
 def command(
@@ -76,7 +72,7 @@ def command(
     Finished runs are kept: interrupt at any time, the same command continues. Several may share a folder.
     """
     _extras.need("report")
-    arena, engine = _arena(**chosen), _engine(place, address, workers)
+    arena, engine = _arena(**chosen), choose_engine(place, address, workers)
 
     from strop.studies.arena import read_arena, run_arena
 
@@ -94,30 +90,11 @@ def command(
 
 def _arena(quick: bool, positions: str, norm_after: bool, **chosen: Any) -> Arena:
     given = {name: value for name, value in chosen.items() if value is not None}
-    for name, read in (("tasks", split_names), ("entries", split_names), ("rates", _rates)):
+    for name, read in (("tasks", split_names), ("entries", split_names), ("rates", options.read_rates)):
         if name in given:
             given[name] = read(given[name])
     shape = Shape(positions=positions, norm_after=norm_after)
     return Arena.quick(**given, shape=shape) if quick else Arena(**given, shape=shape)
-
-
-def _rates(text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise ArgumentError(f"--rates must be numbers between commas, got {text!r}. For example 0.001,0.004.") from None
-
-
-def _engine(place: str, address: str | None, workers: int | None) -> Engine:
-    if place == "ray":
-        from strop.engine.cluster import Ray
-
-        require(workers is None, "--workers must be left out with --engine ray", workers, "Ray counts its own cores")
-        return Ray(address)
-    from strop.engine import Local
-
-    require(address is None, "--address must come with --engine ray", address, "Add --engine ray")
-    return Local(workers)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from strop.calibration.settings import GUARD
-from strop.edges.forms import FORMS
+from strop.edges.forms import AUTO, FORMS
 
 Offer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -57,7 +57,7 @@ def _normalisers() -> Iterable[str]:
 BY_NAME: dict[str, Offer] = {
     "task": offer(_text_tasks),
     "guard": offer(lambda: GUARD),
-    "form": offer(lambda: FORMS),
+    "form": offer(lambda: (*FORMS, AUTO)),
     "tasks": offer(_arena_tasks),
     "normalisers": offer(_normalisers),
 }

@@ -1,4 +1,4 @@
-"""`strop reproduce`: the paper's max-retrieval study, from training to the page."""
+"""`strop reproduce`: the paper's max-retrieval study, from training to the page; `clrs-text` is its other study."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from strop import _extras
-from strop.cli import options, output
+from strop.cli import clrs_text, options, output
 from strop.cli.kept import keep
 from strop.studies import RUNS
 from strop.studies.retrieval.study import Study
@@ -22,11 +22,12 @@ _EXAMPLES = options.examples(
     "strop reproduce --seeds 2 --sizes 16,256,4096   # a smaller study",
     "strop reproduce --settings coupled,size-16 --seeds 2   # other readings of the paper's training",
     "strop reproduce --quick --json               # the table for machines",
+    "strop reproduce clrs-text --quick            # the paper's other study: classical algorithms as text",
 )
 _SIZES = f"{Study.sizes[0]},{Study.sizes[1]},…,{Study.sizes[-1]}"
 
 
-@click.command(epilog=_EXAMPLES)
+@click.group(epilog=_EXAMPLES, invoke_without_command=True, subcommand_metavar="[clrs-text …]")
 @click.option("--quick", is_flag=True, help="The trained models of a clone and fewer sets; nothing is trained.")
 @click.option("--settings", help=f"Ways to train, between commas.  [default: {','.join(Study.settings)}]")
 @click.option("--seeds", type=click.IntRange(min=1), help=f"Models per setting.  [default: {Study.seeds}]")
@@ -45,6 +46,8 @@ def command(quick: bool, settings: str | None, workers: int | None, out: Path, a
 
     Interrupt it at any time: the same command continues, and a training run loses at most 5,000 steps.
     """
+    if click.get_current_context().invoked_subcommand is not None:
+        return
     given = {name: value for name, value in chosen.items() if value is not None}
     if settings is not None:
         given["settings"] = tuple(settings.split(","))
@@ -58,6 +61,9 @@ def command(quick: bool, settings: str | None, workers: int | None, out: Path, a
 
     result = reproduce(study, out, Local(workers), output.phases(quiet=as_json))
     _print(result, result.report(), as_json)
+
+
+command.add_command(clrs_text.command)
 
 
 def _print(result: Reproduction, page: Path, as_json: bool) -> None:

@@ -113,9 +113,15 @@ class Page:
         self.styles.append(css)
 
     def include(self, other: Page) -> None:
-        """Add the sections of another page, with its facts, data, scripts and styles; element ids must differ."""
-        for section in other.sections:
-            self.section(section.title).parts.extend(section.parts)
+        """Add the sections of another page, with its facts, data, scripts and styles; element ids must differ.
+
+        Its lead becomes a note on top of its first section.
+        """
+        for i, section in enumerate(other.sections):
+            added = self.section(section.title)
+            if i == 0 and other.lead:
+                added.note(other.lead)
+            added.parts.extend(section.parts)
         self.facts += other.facts
         self.islands |= other.islands
         self.scripts += other.scripts

@@ -7,7 +7,7 @@ call continues a study that was interrupted.
 problems/    seeded problems of any size, each with a solver that is always right
 networks/    the small models that the studies train
 retrieval/   the paper's max-retrieval study (arXiv 2410.01104): `strop reproduce`
-clrs/        the paper's CLRS-Text study: classical algorithms as text: `strop.studies.clrs.run_clrs`
+clrs/        the paper's CLRS-Text study: classical algorithms as text: `strop reproduce clrs-text`
 arena/       every normaliser on the same tasks: `strop arena`
 rivals/      every remedy on the same trained model: `strop rivals`
 

@@ -1,12 +1,17 @@
 """The CLRS-Text study in small: every arm runs, the same call continues, bad settings are one line."""
 
 import pytest
+import torch
 
+from strop import attention
 from strop.engine import Serial
 from strop.errors import ArgumentError
 from strop.studies.clrs import ClrsStudy, DecoderShape, TokenBudget, read_clrs, run_clrs
-from strop.studies.clrs.batches import encode_questions
+from strop.studies.clrs.batches import draw_questions, encode_questions
+from strop.studies.clrs.models import open_learner
+from strop.studies.clrs.placed import PlacedTemperature, RowChoice
 from strop.studies.clrs.text import Vocabulary, find_algorithm
+from strop.studies.problems import stream
 from strop.studies.problems.task import IGNORE
 
 TINY = ClrsStudy.quick(
@@ -22,18 +27,19 @@ def test_every_arm_runs_and_is_kept(tmp_path):
     told = []
     result = run_clrs(TINY, tmp_path, Serial(), lambda *about: told.append(about))
     assert not result.failures
-    assert result.standing == "6 of 6 models tested."
-    assert [phase for phase, done, total in told if done == total] == ["sweep", "trials"]
+    assert result.standing == "9 of 9 models tested."
+    assert [phase for phase, done, total in told if done == total] == ["training", "trials"]
     sizes = {row["n"]: row["region"] for row in result.records}
-    assert sizes == {4: "seen", 5: "seen", 7: "between", 10: "seen", 13: "beyond", 15: "beyond", 20: "beyond"}
+    assert sizes == {4: "seen", 5: "seen", 6: "between", 10: "seen", 13: "beyond", 15: "beyond", 20: "beyond"}
     places = {row["place"] for row in result.records}
     assert places == {None, 0, 1, 2, 3}
-    assert all(row["entropy"] > 0 for row in result.records if row["place"] is not None)
-    assert "not better" in result.table().text()
+    assert all(row["entropy"] > 0 for row in result.records if row["place"] is not None and "@" not in row["arm"])
+    assert "not better" in result.tables()[2].text()
     assert run_clrs(TINY, tmp_path, Serial(), lambda *about: told.append("again")).records == result.records
     assert "again" not in told
     assert read_clrs(TINY, tmp_path).records == result.records
-    assert result.write_records().exists()
+    page = result.report().read_text()
+    assert page.index("Adaptive temperature at inference alone") < page.index("<figure")
 
 
 def test_bad_settings_are_refused():
@@ -55,3 +61,28 @@ def test_each_answer_token_is_asked_of_the_token_before_it():
         assert coder.decode(target[asked].tolist()) == question.answer
         assert tokens[asked[:-1] + 1].tolist() == target[asked[:-1]].tolist()
     assert questions[1].answer == "0\n\n"  # of equal keys the first
+
+
+def test_rows_are_chosen_by_place_and_together_they_are_all_rows():
+    """Sharpening one kind of row alone equals sharpening all where the others are sharpened to the same."""
+    with open_learner(TINY.training("softmax", 1e-3, 0), "adaptive@later") as learner:
+        batch = draw_questions(find_algorithm("bubble_sort"), 5, 3, learner.coder, stream("rows"))
+        learner.answer(batch)
+        later = learner.choice.rows
+        chosen = {which: RowChoice(which) for which in ("prompt", "first")}
+        for choice in chosen.values():
+            choice.look_at(batch)
+    assert torch.equal(later, batch.asked & (batch.places > 0))
+    assert (later.int() + chosen["prompt"].rows.int() + chosen["first"].rows.int() == 1).all()
+
+
+def test_a_placed_temperature_is_adaptive_in_its_rows_and_softmax_in_the_others():
+    q, k, v = (torch.randn(2, 4, 9, 8, generator=stream(name)) for name in "qkv")
+    choice = RowChoice("prompt", torch.rand(2, 9, generator=stream("rows")) < 0.5)
+    ways = [
+        attention(q, k, v, is_causal=True, normaliser=rule)
+        for rule in (PlacedTemperature(choice), "adaptive", "softmax")
+    ]
+    expected = torch.where(choice.rows[:, None, :, None], ways[1], ways[2])
+    torch.testing.assert_close(ways[0], expected)
+    assert not torch.equal(ways[1], ways[2])

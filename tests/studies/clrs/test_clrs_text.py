@@ -233,5 +233,5 @@ def test_what_cannot_be_asked_is_refused():
         find_algorithm("bogosort")
     with pytest.raises(ArgumentError, match="size of kmp_matcher must be at least 3, got 2"):
         find_algorithm("kmp_matcher").sample(2, stream("tests"))
-    with pytest.raises(ArgumentError, match="text must be a question of this algorithm, got 'k' in it"):
+    with pytest.raises(ArgumentError, match="text must be a question of these algorithms, got 'k' in it"):
         Vocabulary(find_algorithm("minimum")).encode("kangaroo")

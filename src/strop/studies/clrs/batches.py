@@ -23,6 +23,9 @@ from strop.studies.problems.task import IGNORE
 class TextCoder(Protocol):
     """What turns text into tokens: a `Vocabulary`, or the tokeniser of a pretrained model."""
 
+    def __hash__(self) -> int:
+        """Coders are told apart."""
+
     @property
     def end(self) -> int:
         """The token with which short rows are filled up."""

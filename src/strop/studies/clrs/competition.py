@@ -1,7 +1,7 @@
 """The study itself: sweep, training, trials, as the arena's. Finished runs are never run again.
 
-sweep      every rate, seed 0          → the rate of each normaliser that is trained with, by loss at training sizes
-training   that rate, the other seeds
+sweep      every rate, seed 0, fewer steps   → the rate of each normaliser in training, by loss at training sizes
+training   that rate, every seed
 trials     every arm, seed and size
 """
 
@@ -63,11 +63,12 @@ def run_clrs(
                 failed[job.config.title] = str(result)
             tell(phase, done, len(todo))
 
-    pairs, seeds = list(study.pairs()), range(study.seeds)
-    run("sweep", (study.training(*pair, rate, 0) for pair in pairs for rate in study.rates))
-    chosen = {pair: rate for pair in pairs if (rate := choose_rate(study, *pair, where)) is not None}
-    run("training", (study.training(*pair, rate, seed) for seed in seeds for pair, rate in chosen.items()))
-    trials = [study.trial(*pair, rate, seed) for seed in seeds for pair, rate in chosen.items()]
+    if len(study.rates) > 1:
+        run("sweep", (study.sweep(arm, rate) for arm in study.arms for rate in study.rates))
+    chosen = {arm: rate for arm in study.arms if (rate := choose_rate(study, arm, where)) is not None}
+    seeds = [(arm, rate, seed) for seed in range(study.seeds) for arm, rate in chosen.items()]
+    run("training", (study.training(*one) for one in seeds))
+    trials = [study.trial(*one) for one in seeds]
     run("trials", [trial for trial in trials if find_clrs_run(trial.training, where).finished])
     return ClrsResult(study, Path(root), tuple(collect_clrs(study, root)), failed)
 
@@ -95,9 +96,11 @@ def read_clrs(study: ClrsStudy | None = None, root: str | Path = RUNS) -> ClrsRe
     return ClrsResult(study, Path(root), tuple(records), {})
 
 
-def choose_rate(study: ClrsStudy, algorithm: str, arm: str, root: str | Path) -> float | None:
+def choose_rate(study: ClrsStudy, arm: str, root: str | Path) -> float | None:
     """The rate of least loss on fresh questions of training sizes; None when none is finished."""
-    found = {rate: find_clrs_run(study.training(algorithm, arm, rate, 0), root) for rate in study.rates}
+    if len(study.rates) == 1:
+        return study.rates[0]
+    found = {rate: find_clrs_run(study.sweep(arm, rate), root) for rate in study.rates}
     losses = {rate: real(run.records()[0]["loss"]) for rate, run in found.items() if run.finished}
     return min(losses, key=lambda rate: (math.isnan(losses[rate]), losses[rate])) if losses else None
 
@@ -105,12 +108,12 @@ def choose_rate(study: ClrsStudy, algorithm: str, arm: str, root: str | Path) ->
 def collect_clrs(study: ClrsStudy, root: str | Path) -> list[Record]:
     """Rows of all finished trials."""
     out: list[Record] = []
-    for algorithm, arm in study.pairs():
-        rate = choose_rate(study, algorithm, arm, root)
+    for arm in study.arms:
+        rate = choose_rate(study, arm, root)
         for seed in range(study.seeds if rate is not None else 0):
             assert rate is not None
-            trial = find_clrs_run(study.trial(algorithm, arm, rate, seed), root)
-            label: Record = {"algorithm": algorithm, "arm": arm, "seed": seed, "lr": rate}
+            trial = find_clrs_run(study.trial(arm, rate, seed), root)
             for row in trial.records() if trial.finished else ():
-                out.append({**label, "region": study.region(algorithm, whole(row["n"])), **row})
+                region = study.region(str(row["algorithm"]), whole(row["n"]))
+                out.append({"arm": arm, "seed": seed, "lr": rate, "region": region, **row})
     return out

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Literal
 
-from strop._checks import require, require_number
+from strop._checks import require, require_known, require_number
 
 CLRS_FOLDER = "clrs-text"
 """The folder of the study under a folder of runs."""
+PRODUCTS = ("bfloat16", "float32")
+OPTIMISERS = ("muon", "adamw")
 
 
 @dataclass(frozen=True)
@@ -17,10 +20,12 @@ class TokenBudget:
 
     Args:
         steps: of the optimiser.
-        tokens: of each step, about; a step has questions of one size, the more of them the shorter they are.
+        tokens: of each step, about.
+        parts: of a step; each part has questions of one algorithm and size, the more of them the shorter they are.
         warmup: steps over which the learning rate rises; after them it falls along a cosine to zero.
-        weight_decay: AdamW's.
+        optimiser: "muon" for the matrices of a decoder's layers and AdamW for the rest, or "adamw" for all.
         clip: the largest norm of a gradient.
+        products: what linear layers multiply in, in training and test: "bfloat16" or "float32". All else is float32.
 
     Examples:
         >>> from strop.studies.clrs import TokenBudget
@@ -28,16 +33,20 @@ class TokenBudget:
         [0.2, 1.0, 0.0]
     """
 
-    steps: int = 1_500
+    steps: int = 1_600
     tokens: int = 2_048
+    parts: int = 4
     warmup: int = 100
-    weight_decay: float = 1e-3
+    optimiser: Literal["muon", "adamw"] = "muon"
     clip: float = 1.0
+    products: Literal["bfloat16", "float32"] = "bfloat16"
 
     def __post_init__(self) -> None:
-        for name in ("steps", "tokens", "warmup"):
+        for name in ("steps", "tokens", "parts", "warmup"):
             require(getattr(self, name) >= 1, f"{name} must be at least 1", getattr(self, name))
         require_number("clip", self.clip, above=0)
+        require_known("products", self.products, PRODUCTS)
+        require_known("optimiser", self.optimiser, OPTIMISERS)
 
     def rate(self, lr: float, step: int) -> float:
         """The learning rate of a step."""
@@ -63,7 +72,7 @@ class DecoderShape:
 
     width: int = 96
     heads: int = 4
-    layers: int = 3
+    layers: int = 4
     smear: bool = True
     expansion: int = 4
 
@@ -87,32 +96,39 @@ class LoraShape:
 
 
 @dataclass(frozen=True)
-class ClrsTraining:
-    """Everything that the weights of one model depend on."""
+class Lesson:
+    """An algorithm and the sizes of its questions."""
 
     algorithm: str
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ClrsTraining:
+    """Everything that the weights of one model depend on. It learns all its lessons."""
+
+    lessons: tuple[Lesson, ...]
     normaliser: str
     lr: float
     seed: int
-    sizes: tuple[int, ...]
     budget: TokenBudget = field(default_factory=TokenBudget)
     shape: DecoderShape | LoraShape = field(default_factory=DecoderShape)
 
     @property
     def title(self) -> str:
         """What this run is, for people."""
-        return f"{self.algorithm}, {self.normaliser}, seed {self.seed}, rate {self.lr:g}"
+        return f"{self.normaliser}, seed {self.seed}, rate {self.lr:g}, {self.budget.steps} steps"
 
 
 @dataclass(frozen=True)
 class ClrsTrial:
-    """Everything that the figures of one model depend on; `edge` are sizes and steps of an edge, if it has one."""
+    """Everything that the figures of one model depend on; `edge_lessons` and `edge_steps` if it has an edge."""
 
     training: ClrsTraining
     tested: str
-    sizes: tuple[int, ...]
+    lessons: tuple[Lesson, ...]
     problems: int = 128
-    edge_sizes: tuple[int, ...] = ()
+    edge_lessons: tuple[Lesson, ...] = ()
     edge_steps: int = 0
 
     @property

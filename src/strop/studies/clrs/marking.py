@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
 from strop.normalisers import AdaptiveTemperature
 from strop.records import Record
-from strop.studies.clrs.batches import QuestionBatch, TextCoder, draw_questions
+from strop.studies.clrs.batches import QuestionBatch, draw_questions
+from strop.studies.clrs.models import Learner
 from strop.studies.clrs.text.algorithm import Algorithm
 from strop.studies.networks.decoder import Decoder
 
@@ -26,13 +27,14 @@ LOOKED_AT = 8
 
 @torch.no_grad()
 def mark_size(
-    model: nn.Module, algorithm: Algorithm, size: int, count: int, coder: TextCoder, generator: Generator
+    learner: Learner, algorithm: Algorithm, size: int, count: int, generator: Generator, *, places: bool = True
 ) -> list[Record]:
     """A row for the size, with `rights` a digit for each question, then a row for each digit place."""
-    batch = draw_questions(algorithm, size, count, coder, generator)
-    right, loss = _answer(model, batch)
+    batch = draw_questions(algorithm, size, count, learner.coder, generator)
+    right, loss = _answer(learner, batch)
     exact = (right | ~batch.asked).all(1)
     whole: Record = {
+        "algorithm": algorithm.name,
         "n": size,
         "length": batch.tokens.shape[1],
         "problems": count,
@@ -42,29 +44,30 @@ def mark_size(
         "loss": loss,
         "rights": "r" + "".join("1" if one else "0" for one in exact.tolist()),
     }
-    return [whole, *_mark_places(model, batch, right, size)]
+    about: Record = {"algorithm": algorithm.name, "n": size}
+    return [whole, *(about | row for row in _mark_places(learner, batch, right))] if places else [whole]
 
 
-def _answer(model: nn.Module, batch: QuestionBatch) -> tuple[Tensor, float]:
+def _answer(learner: Learner, batch: QuestionBatch) -> tuple[Tensor, float]:
     """Which answer tokens are right [count, T], and the mean loss of an answer token."""
     right, loss = torch.zeros_like(batch.asked), 0.0
     at_once = max(1, TOKENS_A_PASS // batch.tokens.shape[1])
     for start in range(0, len(batch.tokens), at_once):
         rows = slice(start, start + at_once)
         part = batch.part(rows)
-        logits, target = model(part.tokens, part.asked), part.target[part.asked]
+        logits, target = learner.answer(part), part.target[part.asked]
         right[rows][part.asked] = logits.argmax(-1) == target
         loss += float(F.cross_entropy(logits.double(), target, reduction="sum"))
     return right, loss / int(batch.asked.sum())
 
 
-def _mark_places(model: nn.Module, batch: QuestionBatch, right: Tensor, size: int) -> list[Record]:
+def _mark_places(learner: Learner, batch: QuestionBatch, right: Tensor) -> list[Record]:
     few = batch.part(slice(0, LOOKED_AT))
-    looks = _look(model, few.tokens) if isinstance(model, Decoder) else {}
+    looks = _look(learner.model, few.tokens) if isinstance(learner.model, Decoder) and learner.choice is None else {}
     out: list[Record] = []
     for place in sorted(set(batch.places[batch.asked].tolist())):
         at, seen = batch.asked & (batch.places == place), few.asked & (few.places == place)
-        row: Record = {"n": size, "place": place, "answers": int(at.sum()), "tokens": float(right[at].double().mean())}
+        row: Record = {"place": place, "answers": int(at.sum()), "tokens": float(right[at].double().mean())}
         out.append(row | {name: float(look[seen].mean()) for name, look in looks.items() if bool(seen.any())})
     return out
 

@@ -1,10 +1,13 @@
 """The models of the study, each with the normaliser it is trained or tested with, ready to be called.
 
-A decoder starts from weights that depend on algorithm and seed, never on the normaliser. A pretrained model keeps its
+A decoder starts from weights that depend on the seed, never on the normaliser. A pretrained model keeps its
 weights and learns low-rank changes of its projections. In both, what a normaliser learns is learned along.
 
 A normaliser is softmax, adaptive (arXiv 2410.01104) or ssmax (arXiv 2501.19399), or an edge: softmax with
 β = max(0, 1 + a + b·log(n/256)) for each head, to be calibrated on a model that is trained already.
+
+Linear layers may multiply in bfloat16, which is about twice as fast on processors that can; weights, their changes,
+attention and all else stay in float32.
 """
 
 from __future__ import annotations
@@ -12,16 +15,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from strop._checks import require_known
 from strop.edges.temperatures import LogLength
 from strop.normalisers import Normaliser, by_name
-from strop.studies.clrs.batches import TextCoder
+from strop.studies.clrs.batches import QuestionBatch, TextCoder
 from strop.studies.clrs.configs import ClrsTraining, DecoderShape, LoraShape
+from strop.studies.clrs.placed import PLACED, PlacedTemperature, RowChoice
 from strop.studies.clrs.text.catalogue import find_algorithm
 from strop.studies.clrs.text.vocabulary import Vocabulary
 from strop.studies.networks.decoder import Decoder, DecoderConfig
@@ -36,11 +42,18 @@ RULE = "normaliser"
 
 @dataclass(frozen=True)
 class Learner:
-    """A model that takes (tokens, asked), its coder, and what of it is learned, by name."""
+    """A model that takes (tokens, asked), its coder, what of it is learned, by name, and which rows are sharpened."""
 
     model: nn.Module
     coder: TextCoder
     learned: dict[str, nn.Parameter]
+    choice: RowChoice | None = None
+
+    def answer(self, batch: QuestionBatch) -> Tensor:
+        """Logits [answers, vocabulary]."""
+        if self.choice is not None:
+            self.choice.look_at(batch)
+        return cast(Tensor, self.model(batch.tokens, batch.asked))
 
     @property
     def rules(self) -> dict[str, nn.Parameter]:
@@ -64,6 +77,14 @@ def make_rule(name: str, heads: int) -> Normaliser:
     return by_name(name, heads=heads) if name == "ssmax" else by_name(name)
 
 
+def choose_rule(name: str, heads: int) -> tuple[RowChoice | None, Callable[[], Normaliser]]:
+    """What makes the normaliser of a layer, and the rows it is for, if it is not for all."""
+    if not name.startswith(PLACED):
+        return None, partial(make_rule, name, heads)
+    choice = RowChoice(name.removeprefix(PLACED))
+    return choice, partial(PlacedTemperature, choice)
+
+
 @contextmanager
 def open_learner(training: ClrsTraining, rule: str | None = None) -> Iterator[Learner]:
     """The model as it starts, with the normaliser it is trained with or another."""
@@ -76,11 +97,13 @@ def open_learner(training: ClrsTraining, rule: str | None = None) -> Iterator[Le
 
 
 def _make_decoder(training: ClrsTraining, shape: DecoderShape, rule: str) -> Learner:
-    coder = Vocabulary(find_algorithm(training.algorithm))
+    coder = Vocabulary(*(find_algorithm(lesson.algorithm) for lesson in training.lessons))
     config = DecoderConfig(len(coder), **asdict(shape))
-    generator = stream("initial weights", training.algorithm, training.seed)
-    model = Decoder(config, lambda: make_rule(rule, shape.heads), generator)
-    return Learner(model, coder, dict(model.named_parameters()))
+    choice, make = choose_rule(rule, shape.heads)
+    model = Decoder(config, make, stream("initial weights", training.seed))
+    if training.budget.products == "bfloat16":
+        multiply_in_bfloat16(model)
+    return Learner(model, coder, dict(model.named_parameters()), choice)
 
 
 @contextmanager
@@ -96,17 +119,32 @@ def _open_pretrained(training: ClrsTraining, shape: LoraShape, rule: str) -> Ite
     config = LoraConfig(
         r=shape.rank, lora_alpha=2 * shape.rank, target_modules=["q_proj", "k_proj", "v_proj", "o_proj"]
     )
-    generator = stream("initial weights", training.algorithm, training.seed)
-    build_seeded(lambda: inject_adapter_in_model(config, inner), generator)
-    heads = int(inner.config.num_attention_heads)
-    rules = {name: make_rule(rule, heads) for name in find_sites(inner).choose(None)}
+    build_seeded(lambda: inject_adapter_in_model(config, inner), stream("initial weights", training.seed))
+    if training.budget.products == "bfloat16":
+        multiply_in_bfloat16(inner)
+    choice, make = choose_rule(rule, int(inner.config.num_attention_heads))
+    rules = {name: make() for name in find_sites(inner).choose(None)}
     learned = {name: value for name, value in inner.named_parameters() if "lora_" in name}
     for site, made in rules.items():
         learned |= {f"{site}.{RULE}.{name}": value for name, value in made.named_parameters()}
     for value in learned.values():
         value.requires_grad_(True)
     with sharpened(inner, rules):
-        yield Learner(_AnswersOnly(inner), _Tokeniser(opened.tokenizer), learned)
+        yield Learner(_AnswersOnly(inner), _Tokeniser(opened.tokenizer), learned, choice)
+
+
+def multiply_in_bfloat16(model: nn.Module) -> None:
+    """Let every linear layer multiply in bfloat16 and give float32; frozen weights are rounded once."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            if not module.weight.requires_grad:
+                module.weight = nn.Parameter(module.weight.bfloat16(), requires_grad=False)  # an embedding may share it
+            module.forward = partial(_multiply, module)  # type: ignore[method-assign]
+
+
+def _multiply(layer: nn.Linear, x: Tensor) -> Tensor:
+    bias = None if layer.bias is None else layer.bias.bfloat16()
+    return F.linear(x.bfloat16(), layer.weight.bfloat16(), bias).float()
 
 
 class _AnswersOnly(nn.Module):
@@ -139,9 +177,10 @@ class _Tokeniser:
         return list(self.tokeniser(text, add_special_tokens=False)["input_ids"])
 
     def digit_places(self, tokens: Sequence[int]) -> list[int]:
-        """How many digits in a row end with each token."""
+        """As `Vocabulary` has it: 0 begins a value, the first digit after that, or after its point, is 1 …."""
+        written = [self._write([token]) for token in tokens]
         places: list[int] = []
-        for i, token in enumerate(tokens):
-            follows = i > 0 and self._write([token]).isdigit() and places[-1] >= 0
+        for i, piece in enumerate(written):
+            follows = i > 0 and piece.isdigit() and (written[i - 1].isdigit() or written[i - 1] == ".")
             places.append(places[-1] + 1 if follows else 0)
         return places

@@ -1,6 +1,6 @@
 """The two kinds of run of the study, as a function that an engine can run in another process.
 
-    training   one model: algorithm, normaliser, rate, seed, sizes, budget, shape   → weights, loss at training sizes
+    training   one model: lessons, normaliser, rate, seed, budget, shape            → weights, loss at training sizes
     trial      a trained model under a normaliser, at every size                    → exact answers, tokens, attention
 
 Both live under the content address of their config and are skipped when finished. A killed run starts again from its
@@ -61,12 +61,10 @@ def find_clrs_run(config: ClrsTraining | ClrsTrial, root: str | Path) -> Run:
 
 
 def _train(training: ClrsTraining, run: Run) -> list[Record]:
-    algorithm = find_algorithm(training.algorithm)
     with open_learner(training) as learner:
         start = time.process_time()
-        generator = stream("training", training.algorithm, training.seed)
-        fit_answers(learner.model, learner.learned.values(), algorithm, learner.coder, training.sizes,
-                    training.budget, training.lr, generator)  # fmt: skip
+        generator = stream("training", training.seed)
+        fit_answers(learner, training.lessons, training.budget, training.lr, generator)
         seconds = time.process_time() - start
         write_tensors(run.folder / WEIGHTS_FILE, learner.learned)
         found = _validate(learner, training)
@@ -75,42 +73,40 @@ def _train(training: ClrsTraining, run: Run) -> list[Record]:
 
 
 def _validate(learner: Learner, training: ClrsTraining) -> Record:
-    """Loss and exact answers on fresh questions of the training sizes, means over sizes."""
-    algorithm = find_algorithm(training.algorithm)
-    rows = [
-        mark_size(learner.model, algorithm, n, VALIDATION, learner.coder, stream("validation", algorithm.name, n))[0]
-        for n in training.sizes
-    ]
+    """Loss and exact answers on fresh questions of the training sizes, means over algorithms and sizes."""
+    rows: list[Record] = []
+    for lesson in training.lessons:
+        algorithm = find_algorithm(lesson.algorithm)
+        for n in lesson.sizes:
+            generator = stream("validation", algorithm.name, n)
+            rows += mark_size(learner, algorithm, n, VALIDATION, generator, places=False)
     return {name: sum(real(row[name]) for row in rows) / len(rows) for name in ("loss", "exact", "tokens")}
 
 
 def _test(job: ClrsJob) -> list[Record]:
     trial = job.config
     assert isinstance(trial, ClrsTrial)
-    training, algorithm = trial.training, find_algorithm(trial.training.algorithm)
-    weights = _read_weights(training, job.root)
+    weights = _read_weights(trial.training, job.root)
     rule = EDGE if trial.edge_steps else trial.tested
-    with open_learner(training, rule) as learner:
+    rows: list[Record] = []
+    with open_learner(trial.training, rule) as learner:
         learner.load(weights)
         learner.model.eval()
         about = _calibrate(learner, trial) if trial.edge_steps else {}
-        rows: list[Record] = []
-        for n in trial.sizes:
-            generator = stream("test", algorithm.name, n, training.seed)
-            rows += mark_size(learner.model, algorithm, n, trial.problems, learner.coder, generator)
+        for lesson in trial.lessons:
+            for n in lesson.sizes:
+                generator = stream("test", lesson.algorithm, n, trial.training.seed)
+                rows += mark_size(learner, find_algorithm(lesson.algorithm), n, trial.problems, generator)
     return [row | about for row in rows]
 
 
 def _calibrate(learner: Learner, trial: ClrsTrial) -> Record:
     """Learn the edge's numbers alone, on questions that no training and no test has."""
     training = trial.training
-    budget = replace(training.budget, steps=trial.edge_steps, warmup=min(10, trial.edge_steps), weight_decay=0.0)
+    budget = replace(training.budget, steps=trial.edge_steps, warmup=min(10, trial.edge_steps))
     for name, value in learner.learned.items():
         value.requires_grad_(name in learner.rules)
-    generator = stream("edge", training.algorithm, training.seed)
-    algorithm = find_algorithm(training.algorithm)
-    fit_answers(learner.model, learner.rules.values(), algorithm, learner.coder, trial.edge_sizes, budget,
-                EDGE_RATE, generator)  # fmt: skip
+    fit_answers(learner, trial.edge_lessons, budget, EDGE_RATE, stream("edge", training.seed))
     return {"edge_numbers": sum(value.numel() for value in learner.rules.values())}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
+from strop.report.curves import draw_curves
 from strop.studies.arena.board import BASELINE, Board, SeedCurves
 from strop.studies.arena.report import drawings
 from strop.studies.arena.report.tables import mean_or_none
@@ -27,7 +28,7 @@ def draw_board(found: Board) -> dict[str, Figure]:
         ("accuracy", 100.0, "accuracy, %"), ("top_weight", 1.0, "top weight"), ("entropy", 1.0, "entropy, nats")
     ):  # fmt: skip
         if panels := _panels(found, name, scale):  # weights that do not sum to 1 have no entropy
-            out[name.replace("_", "-")] = drawings.draw_curves(panels, shown, label, trained)
+            out[name.replace("_", "-")] = draw_curves(panels, shown, label, trained)
     return out
 
 

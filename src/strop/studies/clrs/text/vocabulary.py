@@ -1,4 +1,4 @@
-"""The tokens of one algorithm's questions: digits stand alone, so that a number takes several tokens.
+"""The tokens of some algorithms' questions: digits stand alone, so that a number takes several tokens.
 
     "[0.549 0.7]"   →   "[0." 5 4 9 " 0." 7 "]"
 
@@ -24,10 +24,10 @@ _CLOSINGS = ("]", "]]", ", ", ".", "-", "[", " ")
 
 
 class Vocabulary:
-    """Text of one algorithm to tokens and back; the longest token that fits is taken.
+    """Text of algorithms to tokens and back; the longest token that fits is taken.
 
     Args:
-        algorithm: whose questions are read.
+        algorithms: whose questions are read.
 
     Examples:
         >>> from strop.studies.clrs.text import Vocabulary, find_algorithm
@@ -36,13 +36,8 @@ class Vocabulary:
         ['[0.', '5', '4', '9', ' 0.', '7', ']']
     """
 
-    def __init__(self, algorithm: Algorithm) -> None:
-        first, *rest = algorithm.shown
-        words = [
-            f"{algorithm.name}:\n{first}: ",
-            *(f", {name}: " for name in rest),
-            f"\n{', '.join(algorithm.asked)}:\n",
-        ]
+    def __init__(self, *algorithms: Algorithm) -> None:
+        words = [word for algorithm in algorithms for word in _fixed_words(algorithm)]
         values = [before + value for before in _OPENINGS for value in (*DIGITS, "0.", "-0.", "-1")]
         self.pieces = tuple(dict.fromkeys([END, *words, *values, *_CLOSINGS]))
         self._numbers = {piece: i for i, piece in enumerate(self.pieces)}
@@ -62,7 +57,7 @@ class Vocabulary:
         try:
             return [self._numbers[piece] for piece in self._pattern.findall(text)]
         except KeyError as error:
-            raise ArgumentError(f"text must be a question of this algorithm, got {error.args[0]!r} in it.") from None
+            raise ArgumentError(f"text must be a question of these algorithms, got {error.args[0]!r} in it.") from None
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Tokens to text."""
@@ -79,3 +74,9 @@ class Vocabulary:
             follows = token in self._single and i > 0
             places.append(places[-1] + 1 if follows else 0)
         return places
+
+
+def _fixed_words(algorithm: Algorithm) -> list[str]:
+    first, *rest = algorithm.shown
+    asked = f"\n{', '.join(algorithm.asked)}:\n"
+    return [f"{algorithm.name}:\n{first}: ", *(f", {name}: " for name in rest), asked]
