@@ -25,7 +25,7 @@ from torch import Tensor
 
 import strop
 from strop.calibration.numbers import Numbers
-from strop.diagnosing.asking import Asked, answer_rows, exact, read_context
+from strop.diagnosing.asking import Asked, Contexts, answer_rows, exact, read_context
 from strop.diagnosing.carriers import find_carriers, score_retrieval
 from strop.diagnosing.curves import average_heads
 from strop.diagnosing.gap_edge import predict_beta, predict_edge
@@ -48,12 +48,12 @@ def measure(name: str) -> dict[str, Any]:
     """Everything of one model."""
     opened = open_model(name, None, None, False, "cpu", "float32")
     model, reader = opened.model, Reader(opened.tokenizer)
-    plan = Questioning(prompts=PROMPTS)
+    plan, contexts = Questioning(prompts=PROMPTS), Contexts(model)
     passages = [draw_size(reader, "recall", size, plan) or [] for size in SIZES]
-    groups = [read_group(model, each, "recall", size) for each, size in zip(passages, SIZES, strict=True)]
+    groups = [read_group(contexts, each, "recall", size) for each, size in zip(passages, SIZES, strict=True)]
     places = [HeadPlace(i, one, head) for i, (one, n) in enumerate(heads_of(model).items()) for head in range(n)]
     cost = torch.zeros(len(places))
-    for carrier in find_carriers(model, places, groups, passages):
+    for carrier in find_carriers(contexts, places, groups, passages):
         cost[carrier.index] = carrier.cost
     signs = {
         "retrieval": score_retrieval(groups), "cost": cost, "slope": find_slopes(model, passages[0][:LEARNED]),

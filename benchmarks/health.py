@@ -26,6 +26,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from strop.diagnosing.asking import Contexts
 from strop.diagnosing.groups import Answered, read_group
 from strop.diagnosing.plan import Questioning
 from strop.diagnosing.sizes import draw_size
@@ -53,7 +54,7 @@ def read_all(name: str, tasks: Sequence[str]) -> tuple[dict[str, list[Answered]]
                 passages = draw_size(reader, task, size, plan)
                 if passages is None:
                     continue
-                read_group(model, passages, task, size).save(path)
+                read_group(Contexts(model), passages, task, size).save(path)
             groups.setdefault(task, []).append(Answered.load(path))
     return groups, list(heads_of(model).values())
 

@@ -1,6 +1,7 @@
 """Models whose fault is known, because it was built in: does `strop.diagnose` name it?
 
-    python benchmarks/planted.py        # five faults × 20 seeds; prints how many verdicts name the fault
+    python benchmarks/planted.py               # five faults × 20 seeds; prints how many verdicts name the fault
+    python benchmarks/planted.py collapse      # one fault
 
 A prompt is pairs of a key and a value, then a key: `<s> k3 v1 k7 v5 … k3`, and the answer is `v1`. The first layer
 copies the token before (by its position), the second finds the value whose key is the question's, and the head writes
@@ -29,7 +30,7 @@ import strop
 FAULTS = ("dispersion", "order", "sink", "elsewhere", "collapse")
 KEYS, VALUES, CODE, PLACES = 64, 8, 96, 160
 SIZES = (4, 48)
-PROMPTS = 24
+PROMPTS, SEEDS = 24, 20
 
 
 def tokeniser() -> Any:
@@ -141,10 +142,9 @@ def diagnose_planted(fault: str, seed: int) -> strop.diagnosing.Diagnosis:
 def main() -> None:
     """Print how many of 20 verdicts name the fault."""
     warnings.simplefilter("error")
-    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
-    for fault in FAULTS:
-        named = Counter(str(diagnose_planted(fault, seed).cause) for seed in range(seeds))
-        print(json.dumps({"fault": fault, "seeds": seeds, "named": named[fault], "verdicts": named}), flush=True)
+    for fault in sys.argv[1:] or FAULTS:
+        named = Counter(str(diagnose_planted(fault, seed).cause) for seed in range(SEEDS))
+        print(json.dumps({"fault": fault, "seeds": SEEDS, "named": named[fault], "verdicts": named}), flush=True)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from bluntness import correlate
 
 import strop
 from strop.diagnosing.asking import answer_rows, exact, read_context
+from strop.diagnosing.causes import CAUSES
 from strop.diagnosing.plan import Questioning
 from strop.diagnosing.sizes import draw_size
 from strop.pretrained.load import open_model
@@ -68,7 +69,7 @@ def measure(name: str, task: str) -> list[dict[str, Any]]:
         after = ask_again(model, Reader(tokenizer), edge, task, row["size"])
         mended = sum(now and not then for then, now in zip(before, after, strict=True))
         broken = sum(then and not now for then, now in zip(before, after, strict=True))
-        kept = {key: row[key] for key in ("task", "size", "tokens", "prompts", "wrong", "dispersion", "elsewhere")}
+        kept = {key: row[key] for key in ("task", "size", "tokens", "prompts", "wrong", *CAUSES)}
         cells.append({"model": name, **kept, "trial": trial, "mended": mended, "broken": broken})
     return cells
 
@@ -117,10 +118,10 @@ def _interval(first: list[float], second: list[float], clusters: list[list[int]]
 
 def main() -> None:
     """Measure what is named, then tell."""
+    made = measure(*sys.argv[1:]) if len(sys.argv) == 3 else []
     kept = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else []
-    if len(sys.argv) == 3:
-        name, task = sys.argv[1:]
-        kept = [cell for cell in kept if (cell["model"], cell["task"]) != (name, task)] + measure(name, task)
+    if made:
+        kept = [cell for cell in kept if [cell["model"], cell["task"]] != sys.argv[1:]] + made
         RESULT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     for cell in kept:
         print(json.dumps(cell))

@@ -6,6 +6,7 @@ import pytest
 import tiny
 import torch
 
+from strop.diagnosing.asking import Contexts
 from strop.diagnosing.gap_edge import LIMIT, predict_edge
 from strop.diagnosing.groups import read_group
 from strop.diagnosing.plan import Questioning
@@ -60,7 +61,7 @@ def test_a_row_that_sees_one_key_or_none():
 
 def test_the_predicted_edge_holds_the_critical_beta():
     model, plan = tiny.model(), Questioning(prompts=2, questions=2)
-    groups = [read_group(model, draw_size(tiny.reader(), "recall", n, plan), "recall", n) for n in (2, 8)]
+    groups = [read_group(Contexts(model), draw_size(tiny.reader(), "recall", n, plan), "recall", n) for n in (2, 8)]
     edge = predict_edge(model, *groups)
     before, after = (group.number("critical_beta")[group.telling].double().mean(0) for group in groups)
     wanted = (after / before).clamp(1 / LIMIT, LIMIT)

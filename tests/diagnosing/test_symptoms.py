@@ -23,7 +23,7 @@ def case():
     asked = ask(tiny.reader(), Passage(TEXT, (("Oak is", " 77"),), evidence=(((7, 9),),)))
     with torch.no_grad():
         cache = read_context(model, asked)
-        with traced(model, asked) as trace:
+        with traced(model, asked, asked.targets) as trace:
             answer_rows(model, asked, cache)
         model.set_attn_implementation("eager")
         out = model(asked.tokens[:, :-1], output_attentions=True, output_hidden_states=True)
@@ -85,7 +85,8 @@ def test_collapse_compares_two_readings():
     curve = LastTokens().measure(model, 40)
     assert list(curve) == [16, 32]
     with torch.no_grad():
-        ids = torch.cat([torch.arange(8, 16), torch.full((24,), 7)])[None]
+        token = model.config.vocab_size // 4
+        ids = torch.cat([token + 1 + torch.arange(8), torch.full((24,), token)])[None]
         long, short = (
             model(each, output_hidden_states=True).hidden_states[-1][0, -1].float() for each in (ids, ids[:, :-1])
         )

@@ -6,7 +6,7 @@ import tiny
 import torch
 
 from strop.diagnosing import trial
-from strop.diagnosing.asking import ask
+from strop.diagnosing.asking import Contexts, answer_rows, ask
 from strop.diagnosing.verdict import advise_next, write_diagnosis
 from strop.tasks.answers import answer_loss
 from strop.tasks.passages import Passage
@@ -42,10 +42,24 @@ def test_a_step_goes_down_its_gradient_by_so_much():
 def test_it_is_tried_on_other_prompts_and_leaves_the_model_alone():
     model = tiny.model()
     before = model(torch.arange(3, 20)[None]).logits
-    found = trial.try_temperature(model, passages(trial.LEARNED + 3))
-    assert (found["learned"], found["tested"]) == (trial.LEARNED, 3)
+    right = torch.tensor([False] * trial.LEARNED + [True, False, True])
+    found = trial.try_temperature(model, passages(trial.LEARNED + 3), right)
+    assert (found["learned"], found["tested"], found["wrong"]) == (trial.LEARNED, 3, 1)
     assert torch.equal(model(torch.arange(3, 20)[None]).logits, before)
-    assert trial.try_temperature(model, passages(trial.LEARNED)) is None
+    assert trial.try_temperature(model, passages(trial.LEARNED), right) is None
+
+
+def test_the_last_contexts_are_read_once():
+    model, reads = tiny.model(), []
+    model.register_forward_pre_hook(lambda *_: reads.append(1))
+    contexts, (first, second, third) = Contexts(model, 2), passages(3)
+    caches = [contexts.read(one) for one in (first, second)]
+    said = answer_rows(model, first, caches[0]).logits
+    assert contexts.read(first) is caches[0]
+    assert torch.equal(answer_rows(model, first, caches[0]).logits, said)  # asking leaves the cache as it is
+    contexts.read(third)
+    assert [contexts.holds(one) for one in (first, second, third)] == [False, True, True]
+    assert len(reads) == 5
 
 
 @pytest.mark.parametrize(("fault", "mends"), [("dispersion", True), ("elsewhere", False)])

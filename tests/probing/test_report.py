@@ -55,6 +55,7 @@ def test_everything_is_escaped(report: Path) -> None:
     assert "<img" not in html
     assert "<script>alert" not in html
     assert "tiny &lt;img src=x" in html
+    assert html.count("Verdict &lt;img") == 1
 
 
 def test_the_table_begins_with_the_steepest_slope() -> None:

@@ -67,9 +67,10 @@ def command(
         said = {name: getattr(found, name) for name in named}
         output.show_json({**said, "next": found.advice[1], "report": str(report)})
         return
+    output.say(f"{found.verdict}\n")
     output.show(found.table())
     output.show(found.heads_table())
     words, command = found.advice
-    output.say(f"\n{found.verdict} {words}")
+    output.say(f"\n{words}")
     click.echo(f"\n    {command}\n")  # not wrapped, to be copied
     output.say(f"Report: {report}")

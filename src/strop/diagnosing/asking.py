@@ -11,6 +11,7 @@ What is asked of a changed model is asked from the same cache, so that a change 
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -77,6 +78,26 @@ def read_context(model: nn.Module, asked: Asked) -> Any:
         return None
     out: Any = model(input_ids=asked.context, use_cache=True, logits_to_keep=1)
     return out.past_key_values
+
+
+class Contexts:
+    """The contexts of an unchanged model: the last ones that were read are kept, to be asked again without reading."""
+
+    def __init__(self, model: nn.Module, kept: int = 0):
+        self.model = model
+        self._kept: deque[tuple[Asked, Any]] = deque(maxlen=kept)
+
+    def read(self, asked: Asked) -> Any:
+        """Return the cache of a context."""
+        if self.holds(asked):
+            return next(cache for one, cache in self._kept if one is asked)
+        cache = read_context(self.model, asked)
+        self._kept.append((asked, cache))
+        return cache
+
+    def holds(self, asked: Asked) -> bool:
+        """Whether a context need not be read again."""
+        return any(one is asked for one, _ in self._kept)
 
 
 def answer_rows(model: nn.Module, asked: Asked, cache: Any) -> Said:

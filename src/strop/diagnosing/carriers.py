@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from strop.diagnosing.asking import Asked, Said, answer_rows, exact, read_context
+from strop.diagnosing.asking import Asked, Contexts, Said, answer_rows, exact
 from strop.diagnosing.groups import Answered, HeadPlace
 from strop.edges.output_scales import OutputScales
 from strop.normalisers import Softmax
@@ -30,7 +30,7 @@ CANDIDATES = 8
 """Heads whose silence is tried."""
 
 CHECKED = 2
-"""Passages on which a head is silenced or sharpened."""
+"""Passages on which a head is silenced or sharpened: the last ones, whose contexts are still at hand."""
 
 LEAST = 0.05
 """Retrieval score below which a head is no candidate."""
@@ -69,7 +69,7 @@ def score_retrieval(groups: Sequence[Answered]) -> Tensor:
 
 @torch.no_grad()
 def find_carriers(
-    model: nn.Module, places: Sequence[HeadPlace], groups: Sequence[Answered], passages: Sequence[Sequence[Asked]]
+    contexts: Contexts, places: Sequence[HeadPlace], groups: Sequence[Answered], passages: Sequence[Sequence[Asked]]
 ) -> list[Carrier]:
     """Find the heads that carry a task's answers, the most costly first; `passages` are those of each group."""
     retrieval = score_retrieval(groups)
@@ -79,7 +79,7 @@ def find_carriers(
         Carrier(i, places[i], float(retrieval[i]), cost)
         for i, cost in zip(
             ranked[:CANDIDATES],
-            _measure_costs(model, [places[i] for i in ranked[:CANDIDATES]], passages[best][:CHECKED]),
+            _measure_costs(contexts, [places[i] for i in ranked[:CANDIDATES]], passages[best][-CHECKED:]),
             strict=True,
         )
     ]
@@ -92,12 +92,13 @@ def find_carriers(
 
 @torch.no_grad()
 def sharpen_carriers(
-    model: nn.Module, carriers: Sequence[Carrier], passages: Sequence[Asked]
+    contexts: Contexts, carriers: Sequence[Carrier], passages: Sequence[Asked]
 ) -> tuple[list[Carrier], int, int]:
     """Sharpen each carrier alone, then all: (carriers with their gain, wrong answers tried, those that all mend)."""
+    model = contexts.model
     gains, wrong, mended = torch.zeros(len(carriers), dtype=torch.float64), 0, 0
     for asked in passages[:CHECKED]:
-        cache = read_context(model, asked)
+        cache = contexts.read(asked)
         plain = answer_rows(model, asked, cache)
         failed = ~exact(asked, plain)
         rows = _first_wrong(asked, plain)
@@ -115,12 +116,12 @@ def sharpen_carriers(
     return found, wrong, mended
 
 
-def _measure_costs(model: nn.Module, places: Sequence[HeadPlace], passages: Sequence[Asked]) -> list[float]:
+def _measure_costs(contexts: Contexts, places: Sequence[HeadPlace], passages: Sequence[Asked]) -> list[float]:
     """What the model's own answers lose without each head, in nats an answer, up to the first wrong token."""
     costs, asked_all = torch.zeros(len(places), dtype=torch.float64), 0
-    counts = heads_of(model)
+    model, counts = contexts.model, heads_of(contexts.model)
     for asked in passages:
-        cache = read_context(model, asked)
+        cache = contexts.read(asked)
         plain = answer_rows(model, asked, cache)
         written = plain.logits.argmax(-1)
         wrong = asked.counted & (written != asked.targets)

@@ -2,7 +2,8 @@
 
 Each carrier is in one state:
 
-    reads        the evidence gets enough weight: ENOUGH of what the head gives it in right answers, at most one half
+    reads        the evidence gets enough weight: ENOUGH of what the head gives it in right answers, at most one half;
+                 and the right token in it no less than all other places of the one that the model writes
     dispersion   not enough, and the evidence comes first, or some β gives it half the weight: a temperature can mend it
     sink         the first token comes first, and no β helps: the head rests
     order        another key comes first, and no β helps
@@ -22,13 +23,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from statistics import median
 
 import torch
 from torch import Tensor
 
 from strop.diagnosing.carriers import Carrier
 from strop.diagnosing.groups import Answered
-from strop.records import Record
+from strop.records import Record, real
 
 CAUSES = ("dispersion", "order", "sink", "collapse", "elsewhere", "unknown")
 """In the order in which they are told."""
@@ -48,12 +50,17 @@ def find_causes(groups: Sequence[Answered], carriers: Sequence[Carrier]) -> list
 
 
 def count_causes(groups: Sequence[Answered], answers: Sequence[Record]) -> list[Record]:
-    """Return a record for every group: what the answers are worth, and how many are wrong for which cause."""
+    """Return a record for every group: what the answers are worth, and how many are wrong for which cause.
+
+    `beta` is the median of the β that would give dispersed evidence half the weight; None where nothing is dispersed.
+    """
     rows = []
     for group in groups:
         mine = [one for one in answers if (one["task"], one["size"]) == (group.task, group.size)]
         count = Counter(str(one["cause"]) for one in mine if one["cause"] is not None)
-        rows.append(group.describe() | {cause: count[cause] for cause in CAUSES})
+        betas = [real(one["beta"]) for one in mine if one["beta"] is not None]
+        row = group.describe() | {cause: count[cause] for cause in CAUSES}
+        rows.append(row | {"beta": median(betas) if betas else None})
     return rows
 
 
@@ -77,10 +84,11 @@ def usual_distance(groups: Sequence[Answered]) -> float | None:
 def find_states(group: Answered, carriers: Sequence[Carrier], enough: Tensor) -> Tensor:
     """Return the state of every carrier at every row, as a number in STATES, [q, r, carriers]."""
     heads = [carrier.index for carrier in carriers]
-    weight, rank, beta, top = (group.number(name)[..., heads] for name in ("weight", "rank", "beta", "top"))
+    names = ("weight", "held", "rival", "rank", "beta", "top")
+    weight, held, rival, rank, beta, top = (group.number(name)[..., heads] for name in names)
     state = torch.where(top == 0, STATES.index("sink"), STATES.index("order"))
     state = torch.where((rank == 1) | beta.isfinite(), STATES.index("dispersion"), state)
-    return torch.where(weight >= enough, STATES.index("reads"), state)
+    return torch.where((weight >= enough) & (held >= rival), STATES.index("reads"), state)
 
 
 def _judge_group(group: Answered, carriers: Sequence[Carrier], enough: Tensor, usual: float | None) -> list[Record]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from torch import nn
 
 from strop._checks import require
-from strop.diagnosing.asking import Asked
-from strop.diagnosing.carriers import find_carriers, sharpen_carriers
+from strop.diagnosing.asking import Asked, Contexts
+from strop.diagnosing.carriers import CHECKED, find_carriers, sharpen_carriers
 from strop.diagnosing.causes import count_causes, find_causes
 from strop.diagnosing.curves import follow_symptoms, note_curve
 from strop.diagnosing.groups import Answered, HeadPlace, read_group
@@ -51,12 +51,12 @@ def examine(
     longest = min(plan.longest, count_positions(model) or plan.longest)
     plan = Questioning(**(vars(plan) | {"longest": longest}))
     places = [HeadPlace(i, name, head) for i, (name, n) in enumerate(heads_of(model).items()) for head in range(n)]
-    found, groups, carriers = Findings(), {}, {}
+    found, groups, carriers, contexts = Findings(), {}, {}, Contexts(model, CHECKED)
     for task in tasks:
 
         def read(size: int, passages: list[Asked], task: str = task) -> Answered:
             tell(text=f"{task} at size {size}")
-            return _read_once(model, passages, task, size, partial, folder)
+            return _read_once(contexts, passages, task, size, partial, folder)
 
         if own is None:
             pairs = list(grow_task(reader, task, plan, read))
@@ -67,15 +67,16 @@ def examine(
         mine, passages = [group for group, _ in pairs], [asked for _, asked in pairs]
         groups[task] = mine
         tell(text=f"{task}: which heads carry answers")
-        carriers[task] = find_carriers(model, places, mine, passages)
+        carriers[task] = find_carriers(contexts, places, mine, passages)
         failing = first_failure(mine)
         at = passages[mine.index(failing)] if failing is not None else []
         if failing is not None and carriers[task]:
-            carriers[task], wrong, mended = sharpen_carriers(model, carriers[task], _pick_failed(failing, at))
+            failed = _pick_failed(failing, at, contexts)
+            carriers[task], wrong, mended = sharpen_carriers(contexts, carriers[task], failed)
             found.checks.append({"task": task, "size": failing.size, "wrong": wrong, "mended": mended})
         if failing is not None and plan.trial:
             tell(text=f"{task}: one step of temperatures")
-            tried = try_temperature(model, at)
+            tried = try_temperature(model, at, failing.exact)
             found.trials += [] if tried is None else [{"task": task, "size": failing.size, **tried}]
         answers = find_causes(mine, carriers[task])
         found.answers += answers
@@ -89,23 +90,23 @@ def examine(
     return found
 
 
-def _pick_failed(group: Answered, passages: list[Asked]) -> list[Asked]:
-    """The passages with wrong answers, those with most of them first."""
+def _pick_failed(group: Answered, passages: list[Asked], contexts: Contexts) -> list[Asked]:
+    """The passages with wrong answers, those with most of them first, and among equals those at hand."""
     wrong = (~group.exact).split([len(asked.ids) for asked in passages])
-    order = sorted(range(len(passages)), key=lambda i: -int(wrong[i].sum()))
+    order = sorted(range(len(passages)), key=lambda i: (-int(wrong[i].sum()), not contexts.holds(passages[i])))
     return [passages[i] for i in order if bool(wrong[i].any())]
 
 
 def _read_once(
-    model: nn.Module, passages: list[Asked], task: str, size: int, partial: bool, folder: Path | None
+    contexts: Contexts, passages: list[Asked], task: str, size: int, partial: bool, folder: Path | None
 ) -> Answered:
     """Read a group, or take it from the folder where it was read before."""
     if folder is None:
-        return read_group(model, passages, task, size, partial)
+        return read_group(contexts, passages, task, size, partial)
     path = folder / f"{task}-{size}.safetensors"
     if path.exists():
         return Answered.load(path)
-    group = read_group(model, passages, task, size, partial)
+    group = read_group(contexts, passages, task, size, partial)
     folder.mkdir(parents=True, exist_ok=True)
     group.save(path)
     return group

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from strop.diagnosing.asking import Asked, Said, answer_rows, read_context
+from strop.diagnosing.asking import Asked, Contexts, Said, answer_rows
 from strop.diagnosing.symptoms import ANSWER_SYMPTOMS, TEXT_SYMPTOMS
 from strop.diagnosing.trace import COLUMNS, texts_read, traced
 from strop.evaluation.paired import wilson_interval
@@ -103,15 +103,18 @@ class Answered:
 
 
 @torch.no_grad()
-def read_group(model: nn.Module, asked: Sequence[Asked], task: str, size: int, partial: bool = False) -> Answered:
+def read_group(contexts: Contexts, asked: Sequence[Asked], task: str, size: int, partial: bool = False) -> Answered:
     """Answer every question of some passages and measure every head while that is done."""
-    parts, hidden, targets = [], [], []
-    with texts_read(model, partial) as read:
-        first = read_context(model, asked[0])
+    parts, hidden, targets, model = [], [], [], contexts.model
     for i, one in enumerate(asked):
-        cache = read_context(model, one) if i else first
-        with traced(model, one, partial) as trace:
-            said = answer_rows(model, one, cache)
+        if i == 0:
+            with texts_read(model, partial) as read:
+                cache = contexts.read(one)
+        else:
+            cache = contexts.read(one)
+        said = answer_rows(model, one, cache)
+        with traced(model, one, said.logits.argmax(-1), partial) as trace:
+            answer_rows(model, one, cache)
         parts.append(_note_answers(one, said, trace.numbers()))
         hidden.append(said.hidden.cpu())
         targets.append(one.targets.cpu())

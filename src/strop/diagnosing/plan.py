@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from strop._checks import require, require_known
 
+DIAGNOSED = ("recall", "maximum", "passkey", "variables", "counting")
+"""The built-in tasks that are asked where nothing else is said."""
+
 
 @dataclass(frozen=True)
 class Questioning:

@@ -20,11 +20,18 @@ if TYPE_CHECKING:
     from strop.diagnosing.verb import Diagnosis
 
 NUMBERS_EXPLAINED = (
-    ("retrieval", "Share of the answers' tokens at which the head's top key is the token that is written next."),
+    ("size", "What the task counts: pairs, numbers, sentences; of your own prompts, tokens in doublings."),
+    ("exact, %", "Share of the answers of which every token is the most likely one."),
+    ("wrong, mended", "Wrong answers that one step of temperatures, made from other prompts, makes right."),
+    ("right, broken", "Right answers that it makes wrong."),
+    ("mended by β = 2", "Wrong answers that sharpening the heads that carry answers, and no others, makes right."),
+    ("retrieval, %", "Share of the answers' tokens at which the head's top key is the token that is written next."),
     ("evidence, %", "Mean weight on the words that hold the answer, at the rows before its tokens."),
     ("cost, nats", "What the model's own answer loses when the head is silent while the question is read."),
     ("gain, nats", "What the right token gains at wrong answers when this head alone is sharpened with β = 2."),
-    ("β", "The least factor of the logits at which the evidence would get half the weight."),
+    ("first token, %", "Mean weight on the first token, where heads rest."),
+    ("last 16, %", "Mean weight on a row's own token and the 15 before it."),
+    ("β", "Least factor of the logits at which dispersed evidence would get half the weight, median over answers."),
 )
 
 ROLES_EXPLAINED = {
@@ -38,11 +45,15 @@ ROLES_EXPLAINED = {
 
 def tabulate_causes(causes: Sequence[Record]) -> Table:
     """Return exact answers and wrong ones by cause, for every task and size."""
-    shown = [cause for cause in CAUSES if any(row[cause] for row in causes)]
+    count = {cause: sum(whole(row[cause]) for row in causes) for cause in CAUSES}
+    shown = [cause for cause in CAUSES if count[cause]]
+    rarer = sorted(shown, key=lambda cause: -count[cause])  # where there is little room, the rarest goes first
     columns = [
         Column("task"), Column("size"), Column("tokens", rank=9), Column("exact", "exact, %", percent),
-        Column("wrong", rank=4), *(Column(cause, rank=5 + i / 10) for i, cause in enumerate(shown)),
+        Column("wrong", rank=4), *(Column(cause, rank=5 + rarer.index(cause) / 10) for cause in shown),
     ]  # fmt: skip
+    if any(row["beta"] is not None for row in causes):
+        columns.append(Column("beta", "β", align="right", rank=8))
     return Table.of(causes, columns)
 
 
@@ -53,31 +64,59 @@ def tabulate_roles(heads: Sequence[Record], count: int | None = None) -> Table:
     columns = [
         Column("place", "head"), Column("role"), Column("retrieval", "retrieval, %", percent),
         Column("weight", "evidence, %", percent, rank=3), Column("cost", "cost, nats", align="right", rank=2),
-        Column("gain", "gain, nats", align="right", rank=6), Column("carries", rank=4),
+        Column("gain", "gain, nats", align="right", rank=6), Column("carries", rank=9),
         Column("first_weight", "first token, %", percent, rank=7),
         Column("recent_weight", "last 16, %", percent, rank=8),
     ]  # fmt: skip
     return Table.of(rows, columns, "" if count is None else f"The {len(rows)} heads that matter most")
 
 
-def tabulate_symptoms(symptoms: Sequence[Record]) -> Table:
-    """Return every symptom at its smallest and largest input, over the heads that carry answers if there are any."""
+def tabulate_trials(trials: Sequence[Record], checks: Sequence[Record]) -> Table:
+    """Return what one step of temperatures does on each task, and what sharpening the carriers alone does."""
+    sharpened = {row["task"]: f"{row['mended']} of {row['wrong']}" for row in checks}
+    tried = {row["task"]: row for row in trials}
     rows: list[Record] = []
+    for task in dict.fromkeys([*tried, *sharpened]):
+        one = tried.get(task)
+        step: Record = {} if one is None else {
+            "learned": one["learned"], "mended": f"{one['mended']} of {one['wrong']}",
+            "broken": f"{one['broken']} of {whole(one['tested']) - whole(one['wrong'])}",
+        }  # fmt: skip
+        rows.append({"task": task, **step, "sharpened": sharpened.get(task)})
+    columns = [
+        Column("task"), Column("mended", "wrong, mended", align="right"),
+        Column("broken", "right, broken", align="right"), Column("sharpened", "mended by β = 2", align="right", rank=5),
+        Column("learned", "made from prompts", rank=6),
+    ]  # fmt: skip
+    return Table.of(rows, columns)
+
+
+def tabulate_symptoms(symptoms: Sequence[Record]) -> Table:
+    """Return every symptom at the smallest and largest input of one task, over the heads that carry its answers."""
+    rows: list[Record] = []
+    task = _pick_task(symptoms)
     for one in SYMPTOMS:
-        mine = sorted((row for row in symptoms if row["symptom"] == one.name), key=lambda row: whole(row["tokens"]))
+        known = [row for row in symptoms if row["symptom"] == one.name and row["task"] in (task, None)]
+        mine = sorted(known, key=lambda row: whole(row["tokens"]))
         ends = [_tell_symptom(row, one.share) for row in (mine[0], mine[-1])] if mine else ["–", "–"]
         tokens = [number(row["tokens"]) for row in (mine[0], mine[-1])] if mine else ["–", "–"]
         last = ends[1] if tokens[0] != tokens[1] else ""
         rows.append({
             "symptom": one.title, "small": f"{ends[0]} at {tokens[0]}",
             "large": f"{last} at {tokens[1]}" if last else "",
-            "sentence": one.sentence, "paper": one.paper,
+            "sentence": one.sentence,
         })  # fmt: skip
     columns = [
         Column("symptom"), Column("small", "smallest, tokens"), Column("large", "largest, tokens"),
-        Column("sentence", "what it says", rank=5), Column("paper", rank=9),
+        Column("sentence", "what it says", rank=5),
     ]  # fmt: skip
-    return Table.of(rows, columns)
+    return Table.of(rows, columns, "" if task is None else f"At the smallest and the largest size of {task}")
+
+
+def _pick_task(symptoms: Sequence[Record]) -> str | None:
+    """The task whose prompts reach furthest."""
+    last = max((row for row in symptoms if row["task"] is not None), key=lambda row: whole(row["tokens"]), default=None)
+    return None if last is None else str(last["task"])
 
 
 def _tell_symptom(row: Record, share: bool) -> str:
@@ -91,18 +130,9 @@ def make_diagnosis_page(found: Diagnosis) -> Page:
     made.provenance = {**found.settings, **provenance()}
     _add_facts(made, found)
     section = made.section("Can a temperature mend it?")
-    for trial in found.trials:
-        section.note(
-            f"One step of temperatures, made from {trial['learned']} prompts of {trial['task']} at size "
-            f"{trial['size']}, mends {trial['mended']} of {trial['wrong']} wrong answers of {trial['tested']} others "
-            f"and breaks {trial['broken']}."
-        )
     section.text(found.summary)
-    for check in found.checks:
-        section.text(
-            f"Tried on {check['task']} at size {check['size']}: with β = 2 on the heads that carry answers, "
-            f"{check['mended']} of {check['wrong']} wrong answers become right."
-        )
+    if found.trials or found.checks:
+        section.table(tabulate_trials(found.trials, found.checks))
     section.text(f"Next. {found.advice[0]}")
     section.code(found.advice[1])
     _add_causes(made, found.causes)
@@ -111,6 +141,8 @@ def make_diagnosis_page(found: Diagnosis) -> Page:
     reading = made.section("How to read this")
     for title, words in NUMBERS_EXPLAINED:
         reading.text(f"`{title}` {words}")
+    for one in SYMPTOMS:
+        reading.text(f"`{one.title}` {one.sentence} From: {one.paper}.")
     return made
 
 

@@ -30,9 +30,13 @@ COLUMNS = (*NUMBERS, *(symptom.name for symptom in ROW_SYMPTOMS))
 
 @dataclass
 class Trace:
-    """What was seen: the numbers of every layer [q, r, heads, COLUMNS], by the module's name."""
+    """What was seen: the numbers of every layer [q, r, heads, COLUMNS], by the module's name.
+
+    `written` [q, r] is what the model writes at the rows.
+    """
 
     asked: Asked
+    written: Tensor
     modules: Mapping[str, nn.Module]
     layers: dict[str, Tensor] = field(default_factory=dict)
 
@@ -42,10 +46,12 @@ class Trace:
         asked = self.asked
         gone = asked.tokens.shape[1] - 1 - request.n_k  # a sliding window's cache has dropped the first tokens
         evidence = asked.evidence[:, None, None, gone:-1]
+        keys = asked.tokens[:, None, None, gone:-1]
+        right, written = (keys == tokens[:, None, :, None] for tokens in (asked.targets, self.written))
         own = (asked.context.shape[1] + asked.rows - gone)[:, None]
         sink = None if request.sink is None else request.sink[None, :, None]
         logits, seen = form_row_logits(request, asked.rows), _seen(request, asked.rows)
-        found = weigh(logits, seen, evidence, own, sink)
+        found = weigh(logits, seen, evidence, right, written, own, sink)
         found = found._replace(top=found.top + gone)
         rows = Rows(self.modules[name], request, asked, logits.masked_fill(~seen, -math.inf), found, gone)
         numbers = [*found, *(symptom.measure(rows) for symptom in ROW_SYMPTOMS)]
@@ -57,10 +63,10 @@ class Trace:
 
 
 @contextmanager
-def traced(model: nn.Module, asked: Asked, partial: bool = False) -> Iterator[Trace]:
+def traced(model: nn.Module, asked: Asked, written: Tensor, partial: bool = False) -> Iterator[Trace]:
     """Measure every head at the answers' rows while the questions are answered inside the block."""
     found = find_sites(model)
-    trace = Trace(asked, found.all, dict.fromkeys(found.all, torch.empty(0)))
+    trace = Trace(asked, written, found.all, dict.fromkeys(found.all, torch.empty(0)))
     with apply(model, found, Change({}, trace.note, [*found.all, *found.unreached], partial)):
         yield trace
     trace.layers = {name: numbers for name, numbers in trace.layers.items() if numbers.numel()}

@@ -30,8 +30,11 @@ STEP = 0.5
 """How far log β moves where it moves most: β between 0.61 and 1.65."""
 
 
-def try_temperature(model: nn.Module, passages: Sequence[Asked]) -> Record | None:
-    """Make one step of temperatures from some passages and try it on others; None where there are too few."""
+def try_temperature(model: nn.Module, passages: Sequence[Asked], right: Tensor) -> Record | None:
+    """Make one step of temperatures from some passages and try it on others; None where there are too few.
+
+    `right` says which questions of all passages, one after the other, are answered exactly without it.
+    """
     learned = _take(passages, LEARNED)
     tested = _take(passages[len(learned) :], TESTED)
     if not tested:
@@ -39,12 +42,13 @@ def try_temperature(model: nn.Module, passages: Sequence[Asked]) -> Record | Non
     numbers = Numbers(model, "constant", outputs=False)
     with torch.enable_grad(), numbers.on(model):
         answer_loss(model, [asked.encoded for asked in learned]).backward()
-    before = _ask_all(model, tested)
     step_down(list(numbers.parameters()))
     with numbers.on(model):
         after = _ask_all(model, tested)
+    first = sum(len(asked.ids) for asked in learned)
+    before = right[first : first + len(after)]
     return {
-        "learned": sum(len(asked.ids) for asked in learned), "tested": len(before), "wrong": int((~before).sum()),
+        "learned": first, "tested": len(before), "wrong": int((~before).sum()),
         "mended": int((~before & after).sum()), "broken": int((before & ~after).sum()),
     }  # fmt: skip
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from strop.calibration.settings import GUARD
-from strop.diagnosing.plan import Questioning, check_plan
+from strop.diagnosing.plan import DIAGNOSED, Questioning, check_plan
 from strop.records import Record, Run
 
 if TYPE_CHECKING:
@@ -198,7 +197,11 @@ def diagnose(
     from strop.diagnosing.verdict import advise_next
 
     given = model if isinstance(model, str) else getattr(model, "name", None) if tokenizer is None else None
-    settings: Record = {"model": opened.name, "tasks": ", ".join(tasks), **{k: str(v) for k, v in vars(plan).items()}}
+    settings: Record = {
+        "model": opened.name,
+        "tasks": ", ".join(tasks),
+        **{k: str(v) for k, v in vars(plan).items() if v != ()},
+    }
     advice = advise_next(given, found.causes, found.trials, None if own is None else own.name)
     return Diagnosis(opened.name, **vars(found), advice=advice, settings=settings, folder=folder)
 
@@ -209,7 +212,7 @@ def read_tasks(task: str | Path | Sequence[str] | Pairs | None) -> tuple[tuple[s
     from strop.tasks.catalogue import find_task
 
     if task is None:
-        return GUARD, None
+        return DIAGNOSED, None
     names: Any = [task] if isinstance(task, str) else task
     if not isinstance(task, Path) and names and all(isinstance(each, str) for each in names):
         named = [part.strip() for each in names for part in each.split(",")]

@@ -67,10 +67,19 @@ def write_diagnosis(model: str, causes: Sequence[Record], trials: Sequence[Recor
     count = count_all(failures)
     main = next(iter(count))
     wrong = sum(whole(row["wrong"]) for row in failures)
-    where = ", ".join(f"{row['task']} at size {row['size']} ({number(row['tokens'])} tokens)" for row in failures)
     told = [f"{each} {_agree(each, MEANING[cause])}" for cause, each in count.items() if each]
-    first = f"{_NAMES[main]} is what fails most in {model}" if count[main] < wrong else f"{_NAMES[main]} fails {model}"
-    return f"{_tell_trials(model, trials)}{first}: of {wrong} wrong answers on {where}, {'; '.join(told)}."
+    most = f"is what fails most in {model}" if count[main] < wrong else f"fails {model}"
+    first = f"{_NAMES[main]} {most}, by the heads that copy answers"
+    return f"{_tell_trials(model, trials)}{first}: of {wrong} wrong answers {_tell_where(failures)}, {'; '.join(told)}."
+
+
+def _tell_where(failures: Sequence[Record]) -> str:
+    """Which tasks fail, and how long their prompts are then."""
+    tasks = ", ".join(str(row["task"]) for row in failures)
+    if len(failures) == 1:
+        return f"on {tasks} at size {failures[0]['size']} ({number(failures[0]['tokens'])} tokens)"
+    ends = [number(end(whole(row["tokens"]) for row in failures)) for end in (min, max)]
+    return f"on {tasks}, each at the first size that fails ({ends[0]} to {ends[1]} tokens)"
 
 
 def _tell_trials(model: str, trials: Sequence[Record]) -> str:

@@ -3,6 +3,8 @@
 For the visible logits e of a row, with p = softmax(e), evidence E and all other keys O:
 
     weight        Σ_E p, what the evidence gets
+    held          Σ p over the keys of E that hold the right token; over all of E where none does
+    rival         Σ p over the keys outside E that hold the token which the model writes
     rank          1 + how many of O have a larger logit than the best of E: 1 means that it comes first
     margin        max_E e − max_O e: positive exactly where the rank is 1 and no other key ties
     beta          the least β ≥ 1 at which softmax(β·e) gives the evidence half the weight or more; ∞ where none up to
@@ -40,6 +42,8 @@ class Weighed(NamedTuple):
     """The numbers of every row, [*rows]."""
 
     weight: Tensor
+    held: Tensor
+    rival: Tensor
     rank: Tensor
     margin: Tensor
     beta: Tensor
@@ -54,11 +58,14 @@ class Weighed(NamedTuple):
 NUMBERS = Weighed._fields
 
 
-def weigh(logits: Tensor, keep: Tensor, evidence: Tensor, own: Tensor, sink: Tensor | None = None) -> Weighed:
+def weigh(
+    logits: Tensor, keep: Tensor, evidence: Tensor, right: Tensor, written: Tensor, own: Tensor,
+    sink: Tensor | None = None,
+) -> Weighed:  # fmt: skip
     """Weigh the evidence in rows of logits [*rows, n].
 
-    `keep` and `evidence` are bool and broadcast to the logits. `own` [*rows] is each row's own key, and `sink` the
-    logit of a key that holds nothing; both broadcast to the rows.
+    `keep`, `evidence` and the keys that hold the `right` token or the `written` one are bool, broadcast to the logits.
+    `own` [*rows] is each row's own key, and `sink` the logit of a key that holds nothing; both broadcast to the rows.
     """
     keep, evidence = (each.expand(logits.shape) for each in (keep, evidence & keep))
     logits = torch.where(keep, logits, -math.inf)
@@ -72,6 +79,8 @@ def weigh(logits: Tensor, keep: Tensor, evidence: Tensor, own: Tensor, sink: Ten
     distance = own[..., None] - torch.arange(logits.shape[-1], device=logits.device)
     return Weighed(
         weight=weight,
+        held=torch.where((evidence & right).any(-1), (p * (evidence & right)).sum(-1), weight),
+        rival=(p * (written & ~evidence)).sum(-1),
         rank=torch.where(blind, math.inf, 1.0 + ahead),
         margin=torch.where(blind, -math.inf, best - other),
         beta=find_beta(logits, evidence, weight, (best - other).masked_fill(blind, -math.inf), sink),

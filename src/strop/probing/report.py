@@ -62,7 +62,7 @@ def make_probe_page(
     made = Page(f"How sharp is {settings['model']}?", lead=said[0], kicker="strop probe")
     made.provenance = {**settings, **provenance()}
     _facts(made, heads)
-    _verdict(made, *said)
+    _explain(made, *said[1:])
     _map(made, heads)
     _all(made, heads)
     reading = made.section("How to read this")
@@ -110,9 +110,8 @@ def tabulate_heads(heads: Sequence[Record]) -> Table:
     return Table.of(rows, columns)
 
 
-def _verdict(made: Page, verdict: str, sentence: str, advice: str, command: str) -> None:
+def _explain(made: Page, sentence: str, advice: str, command: str) -> None:
     section = made.section("Is bluntness a problem?")
-    section.note(verdict)
     section.text(f"{sentence}\n\n{CONVENTION}\n\n{ON_SMOLLM2}")
     section.text(f"Next. {advice}")
     section.code(command)

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from strop.diagnosing.symptoms.symptom import ModelSymptom
 from strop.patching.placement import device_of
 
-TOKEN = 7
-"""Which token is repeated; any will do that is no special one."""
+PLACE = 4
+"""Which token is repeated: the one at 1/PLACE of the vocabulary. Special ones, hardly trained, stand at its ends."""
 
 PREFIX = 8
 """Tokens before it, the next ones of the vocabulary."""
@@ -39,15 +39,16 @@ class LastTokens(ModelSymptom):
     @torch.no_grad()
     def measure(self, model: nn.Module, longest: int) -> dict[int, float]:
         """Read it, and compare neighbours at doublings."""
-        ids = repeat_token(longest).to(device_of(model))
+        words: Any = model.get_input_embeddings()  # type: ignore[operator]
+        ids = repeat_token(longest, words.num_embeddings // PLACE).to(device_of(model))
         out: Any = model(input_ids=ids, output_hidden_states=True, use_cache=False, logits_to_keep=1)
         return compare_neighbours(out.hidden_states[-1][0].float())
 
 
-def repeat_token(length: int) -> Tensor:
+def repeat_token(length: int, token: int) -> Tensor:
     """Return a text [1, length] that says one token over and over, after a few others."""
     places = torch.arange(length)
-    return torch.where(places < PREFIX, TOKEN + 1 + places, TOKEN)[None]
+    return torch.where(places < PREFIX, token + 1 + places, token)[None]
 
 
 def compare_neighbours(states: Tensor) -> dict[int, float]:

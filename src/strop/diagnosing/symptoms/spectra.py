@@ -40,31 +40,40 @@ class LargestEigenvalue(TextSymptom):
 
 def find_eigenvalues(request: Request) -> Tensor:
     """Return the eigenvalues [B, heads, n] in the order of the tokens; NaN where attention is not causal."""
-    n, heads = request.n_k, request.n_heads
-    query, key = upcast(request.query), upcast(request.key).repeat_interleave(heads // request.key.shape[1], 1)
-    summed, own = (query.new_zeros(len(query), heads, n) for _ in range(2))
+    n = request.n_k
+    summed, own = (upcast(request.query).new_zeros(*request.query.shape[:2], n) for _ in range(2))
     if request.n_q != n:
         return summed + math.nan
-    causal = True
     for start in range(0, n, BLOCK):
-        rows = torch.arange(start, min(n, start + BLOCK), device=query.device)
-        weights = _weights(request.pick(rows), query[:, :, rows], key)
+        rows = torch.arange(start, min(n, start + BLOCK), device=summed.device)
+        some = request.pick(rows)
+        if _looks_ahead(some, rows):
+            return summed + math.nan
+        weights = _weights(some, start + len(rows))
         own[..., rows] = weights[..., rows].diagonal(dim1=-2, dim2=-1)
-        summed += weights.sum(-2)
-        causal = causal and not bool(weights.triu(start + 1).any())
-    seen = torch.arange(n, 0, -1, device=query.device)
-    return summed / seen - own if causal else summed + math.nan
+        summed[..., : weights.shape[-1]] += weights.sum(-2)
+    return summed / torch.arange(n, 0, -1, device=summed.device) - own
 
 
-def _weights(request: Request, query: Tensor, key: Tensor) -> Tensor:
-    """Weights [B, heads, rows, n] of a block of rows."""
-    keep = request.mask.dense(request.n_q, request.n_k, query.device)
-    logits: Tensor = form_logits(query, key, request.scale, request.softcap, request.mask.bias)
-    logits = logits if keep is None else logits.masked_fill(~keep, -math.inf)
-    total = logits.logsumexp(-1, keepdim=True)
-    if request.sink is not None:
-        total = torch.logaddexp(total, request.sink[:, None, None].to(total))
-    return (logits - total).exp().nan_to_num(0.0)
+def _looks_ahead(request: Request, rows: Tensor) -> bool:
+    """Whether any of these rows sees a key after its own."""
+    later = torch.arange(request.n_k, device=rows.device) > rows[:, None]
+    keep = request.mask.keep
+    return bool((later if keep is None else keep & later).any())
+
+
+def _weights(request: Request, keys: int) -> Tensor:
+    """Weights [B, heads, rows, keys] of a block of rows that see none but the first keys."""
+    mask, key = request.mask.keys(slice(keys)), upcast(request.key[..., :keys, :])
+    groups = upcast(request.query).unflatten(1, (key.shape[1], -1)).flatten(2, 3)  # heads that share a key head
+    logits: Tensor = form_logits(groups, key, request.scale, request.softcap, None)
+    logits = logits.unflatten(2, (-1, request.n_q)).flatten(1, 2)
+    logits = logits if mask.bias is None else logits + mask.bias.to(logits)
+    logits = logits if mask.keep is None else logits.masked_fill_(~mask.keep, -math.inf)
+    weights = logits.softmax(-1).nan_to_num_(0.0)  # rows that see nothing
+    if request.sink is None:
+        return weights
+    return weights * (logits.logsumexp(-1, keepdim=True) - request.sink[:, None, None].to(logits)).sigmoid()
 
 
 symptoms = (LargestEigenvalue(),)
