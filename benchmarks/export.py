@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from llama_cpp import LlamaCpp
+from pages import put_table
 
 import strop
 from strop import records
@@ -34,7 +35,6 @@ from strop.tasks.prose import cut_windows, read_prose
 ROOT = Path(__file__).parents[1]
 EDGE = ROOT / "examples" / "edges" / "smollm2-recall.safetensors"
 PAGE = ROOT / "docs" / "export.md"
-START, END = "<!-- measured: start (make bench-export) -->", "<!-- measured: end -->"
 ENGINES = ("transformers", "transformers, patched", "llama.cpp", "llama.cpp, sharpened")
 QUESTIONS = 16
 LENGTH = 256
@@ -146,12 +146,6 @@ def tabulate_prose(kind: str, found: dict[str, list[records.Record]]) -> str:
     return f"| {name} | {cells} | {100 * math.expm1(losses[3] - losses[1]):+.2f} % |"
 
 
-def write_page(table: str) -> None:
-    """Put the table between the marks of the page."""
-    before, rest = PAGE.read_text().split(START)
-    records.write_text(PAGE, f"{before}{START}\n{table}\n{END}{rest.split(END)[1]}")
-
-
 def main() -> None:
     """Measure, print the table, and write it to its page where it is the whole one."""
     given = read_arguments()
@@ -162,9 +156,10 @@ def main() -> None:
         print(strop.export(model, EDGE, to="gguf", out=sharp, gguf=find_gguf("smollm2")[0]))
         measure(given, model, Reader(tokeniser), sharp)
     table = "\n".join(tabulate(read_results(given.results)))
-    print(table)
     if given.results == ROOT / "benchmarks" / "results" / "export.jsonl":
-        write_page(table)
+        put_table(PAGE, "make bench-export", table)
+    else:
+        print(table)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ SOURCE = ROOT / "src" / "strop"
 PACKAGES = (
     "strop", "strop.sharpness", "strop.normalisers", "strop.kernels", "strop.patching", "strop.pretrained",
     "strop.probing", "strop.diagnosing", "strop.calibration", "strop.evaluation", "strop.exporting", "strop.tasks",
-    "strop.studies.retrieval", "strop.studies.arena", "strop.studies.rivals",
+    "strop.studies.retrieval", "strop.studies.arena", "strop.studies.clrs", "strop.studies.rivals",
     "strop.studies.problems", "strop.studies.networks",
 )  # fmt: skip
 """Packages whose `__all__` is the face."""

@@ -142,8 +142,8 @@ def join_ranks(timeout: timedelta = TIMEOUT) -> Iterator[Ranks]:
         yield _HERE[-1]
     finally:
         _HERE.pop()
-    if began:  # after an error a rank leaves at once, so that the others are told
-        dist.destroy_process_group()
+        if began:  # after an error too: a thread of the group that is alive at exit may abort the process
+            dist.destroy_process_group()
 
 
 @contextmanager

@@ -21,8 +21,8 @@ def find_edge(folder, model=None):
     """Calibrate and evaluate the tiny model; the runs are kept in the folder."""
     model = model or tiny.model()
     edge = strop.calibrate(
-        model, tiny.tokeniser(), sizes=(2, 4), steps=STEPS, every=2, lengths=(32, 48), windows=2, runs=folder,
-        guard=("counting", "variables"),
+        model, tiny.tokeniser(), task="recall", sizes=(2, 4), steps=STEPS, every=2, lengths=(32, 48), windows=2,
+        runs=folder, guard=("counting", "variables"),
     )  # fmt: skip
     gain = strop.evaluate(
         model,

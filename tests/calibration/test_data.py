@@ -68,9 +68,9 @@ def test_guarded_passages_are_few_short_and_of_the_right_split():
     guard = _choose_guard(None, "recall")
     assert guard == GUARD[1:]
     learned, validated = Data(Recipe(sizes=(2, 5), questions=3, guard=guard)).guard(READER)
-    assert len(learned) == 6 * 4
+    assert len(learned) == 6 * 5
     phrasings = [len(TASKS[name].open_phrasings) for name in guard]
-    assert [least <= len(group) for least, group in zip(phrasings, validated, strict=True)] == [True] * 4
+    assert [least <= len(group) for least, group in zip(phrasings, validated, strict=True)] == [True] * 5
     lengths = [[batch.passages[0].context.numel() for batch in group] for group in learned]
     assert max(sum(group[:-1]) for group in lengths) < 200  # the last passage may go beyond
     assert max(map(len, lengths)) == 3
@@ -83,7 +83,7 @@ def test_guarded_passages_are_few_short_and_of_the_right_split():
 
 
 def test_without_a_word_every_other_task_is_guarded_and_a_new_one_changes_nothing():
-    assert GUARD == ("recall", "maximum", "passkey", "variables", "counting")
+    assert GUARD == ("recall", "maximum", "passkey", "variables", "counting", "chains")
     assert set(GUARD) <= set(TASKS)
     assert _choose_guard(None, "text") == _choose_guard(None, "jsonl") == GUARD
     assert _choose_guard((), "recall") == ()

@@ -88,8 +88,10 @@ class StoppedError(Exception):
     pass
 
 
-def test_an_interrupted_calibration_goes_on_to_the_same_edge(tmp_path: Path):
-    model, settings = tiny.model(), Settings(form="constant", steps=8, every=2, budget=5.0, rate=0.02)
+@pytest.mark.parametrize("form", ["constant", "query"])
+def test_an_interrupted_calibration_goes_on_to_the_same_edge(tmp_path: Path, form: str):
+    sparsity = 0.0 if form == "constant" else 0.5  # by which numbers are drawn to where they started
+    model, settings = tiny.model(), Settings(form, steps=8, every=2, budget=5.0, rate=0.02, sparsity=sparsity)
     batches = [BATCH]
     whole = run(model, settings, batches)
     assert whole.made["progress"]["best_step"] == 8  # so that what is compared comes after the interruption

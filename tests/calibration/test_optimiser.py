@@ -35,9 +35,9 @@ def test_noise_shortens_the_steps_and_shrinking_stops_at_zero():
     assert abs(float(number.detach())) < 2.0  # four steps of one sign go 4
     with torch.no_grad():
         number.copy_(torch.tensor([0.3]))
-    natural.shrink(0.2)
+    natural.shrink(0.2, [torch.zeros(1)])
     assert float(number.detach()) == pytest.approx(0.1)
-    natural.shrink(0.2)
+    natural.shrink(0.2, [torch.zeros(1)])
     assert float(number.detach()) == 0.0
 
 
@@ -65,5 +65,5 @@ def test_a_factor_without_scores_may_go_as_far_as_it_is_long():
     down.grad = torch.tensor([1.0, 0.0])
     natural.step(0.5)
     assert float((down.detach() - torch.tensor([3.0, 4.0])).norm()) == pytest.approx(5.0)
-    natural.shrink(10.0)
+    natural.shrink(10.0, [torch.zeros(3), torch.tensor([3.0, 4.0])])
     assert torch.equal(down.detach(), torch.tensor([3.0, 4.0]))  # towards its start, not towards 0

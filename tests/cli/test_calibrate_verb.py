@@ -45,7 +45,7 @@ def test_calibrate_then_evaluate(folder: Path, tmp_path: Path):
     assert made.made["progress"]["valid_harm"] > 0.0  # other tasks were looked at
     assert not list(tmp_path.glob("runs/calibrate/*/state.safetensors"))
     small = ("--sizes", "3", "--prompts", "4", "--lengths", "32,64", "--windows", "2", "--phrasings", "code,room")
-    words = ("evaluate", folder, "--edge", edge, *small, "--runs", tmp_path / "runs")
+    words = ("evaluate", folder, "--edge", edge, "--task", "recall", *small, "--runs", tmp_path / "runs")
     found = json.loads(invoke(*words, "--json"))
     assert {row["phrasing"] for row in found["answers"]} == {"code", "room"}
     assert [row["tokens"] for row in found["prose"]] == [32, 64]
@@ -57,6 +57,17 @@ def test_calibrate_then_evaluate(folder: Path, tmp_path: Path):
     against = json.loads(invoke(*words, "--against", edge, "--json"))
     assert [row["before"] for row in against["answers"]] == [row["after"] for row in found["answers"]]
     assert all(row["gains"] == row["losses"] == 0 and row["p_mcnemar"] == 1 for row in against["answers"])
+
+
+def test_without_sizes_a_report_goes_to_twenty_times_the_calibrated_one(folder: Path, tmp_path: Path):
+    edge = replace(tiny.edge(), made={"recipe": {"task": "passkey", "sizes": (1, 1), "data": None, "seed": 0}})
+    edge.save(tmp_path / "edge")
+    words = ("evaluate", folder, "--edge", tmp_path / "edge", "--prompts", "2", "--lengths", "32", "--windows", "1")
+    shown = invoke(*words, "--runs", tmp_path)
+    assert shown.index("Exact answers to passkey as inputs grow") < shown.index("Exact answers, before and after")
+    assert "of the first" in shown
+    found = json.loads(invoke(*words, "--runs", tmp_path, "--json"))
+    assert [row["size"] for row in found["by_size"]] == [1, 2, 4, 8, 12]  # 20 do not fit
 
 
 @pytest.fixture
@@ -85,6 +96,30 @@ def test_calibration_without_a_test_prints_json(folder: Path, tmp_path: Path, da
     found = json.loads(invoke("calibrate", folder, *words, *more))
     assert found["edge"] == str(edge)
     assert Edge.load(edge).form == "log-n"
+
+
+def test_a_climb_is_told_a_line_a_rung(folder: Path, tmp_path: Path):
+    words = (
+        "calibrate",
+        folder,
+        "--form",
+        "auto",
+        "--target",
+        "100",
+        "--sizes",
+        "2,3",
+        "--steps",
+        "1",
+        "--lengths",
+        "64",
+    )
+    more = ("--guard", "none", "--test-prompts", "0", "--runs", tmp_path)
+    shown = invoke(*words, *more, "--out", tmp_path / "one").splitlines()
+    assert [line.split(":")[0] for line in shown[:3]] == ["untouched", "constant", "Kept"]
+    assert shown[2].startswith("Kept: constant.")
+    found = json.loads(invoke(*words, *more, "--out", tmp_path / "two", "--json"))
+    assert found["ladder"]["kept"] == {"form": "constant", "rank": 1}
+    assert len(found["ladder"]["rungs"]) == 1
 
 
 def test_own_prompts_are_tested_on_a_fifth_that_calibration_did_not_see(folder: Path, tmp_path: Path, data: Path):
@@ -188,6 +223,8 @@ def test_bad_input_is_one_line(folder: Path, tmp_path: Path):
         (("calibrate", folder, "--phrasings", "ticket"), "must not be held out"),
         (("calibrate", folder, "--guard", "countin"), "Did you mean 'counting'"),
         (("calibrate", folder, "--task", "jsonl"), "--task jsonl must come with --data FILE"),
+        (("calibrate", folder, "--form", "auto", "--rank", "4"), "--rank must be left out with --form auto"),
+        (("calibrate", folder, "--target", "0.1"), "target must be left out unless the form is auto"),
         (("calibrate", folder, "--form", "hold", "--budget", "0.1"), "--budget must be left out with --form hold"),
         (
             ("evaluate", folder, "--edge", "e", "--data", edge, "--prompts", "9", "--sizes", "4"),

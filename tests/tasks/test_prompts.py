@@ -97,7 +97,7 @@ def test_evidence_is_found_wherever_it_stands(tmp_path: Path):
 @pytest.mark.parametrize(
     ("evidence", "words"),
     [
-        ('"eight"', r"own.jsonl line 2 must have evidence that stands in its prompt, got 'eight'. Copy them"),
+        ('"eight"', r"own.jsonl line 2 must have evidence that stands in its prompt, got 'eight'. Copy it"),
         ('""', "line 2 must have words as its evidence, or a list of them, got ''"),
         ("[]", r"line 2 must have words as its evidence, or a list of them, got \[\]"),
         ('["7", " "]', "line 2 must have words as its evidence"),

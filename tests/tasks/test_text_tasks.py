@@ -1,6 +1,7 @@
 """Text tasks: the same seed gives the same passages, answers are right, splits never meet."""
 
 import hashlib
+import re
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ GOLDEN = {
     "passkey": "28106826b59b8dff",
     "variables": "3413ece331647117",
     "counting": "9a00492d9082acc5",
+    "chains": "d33cc6259b33127a",
     "lookup": "e9ac635f58fee802",
     "lookup-similar": "4d5c235b479bf37d",
     "lookup-nouns": "1d36674b4b35d16b",
@@ -128,3 +130,28 @@ def test_evidence_of_counting_is_every_word_that_counts():
         words = passage.context.split(": ")[1].rstrip(". ").split()
         found = [passage.context[first:last] for first, last in passage.evidence[0]]
         assert found == [passage.questions[0][1].strip()] * words.count(found[0])
+
+
+@pytest.mark.parametrize(
+    ("phrasing", "line"),
+    [
+        ("code", r"(\w+) = (\w+)"),
+        ("boxes", r"Box (\w+) has (?:as many as box )?(\w+)"),
+        ("people", r"(\w+) is (?:in room|with) (\w+)"),
+    ],
+)
+def test_chains_are_all_names_with_a_number_and_none_of_the_example(phrasing, line):
+    (passage,) = sample(find_task("chains"), 1, 14, [phrasing], torch.Generator().manual_seed(0), 9)
+    example, text = passage.context.split("\n\n")
+    assert len(passage.questions) == 4
+    values: dict[str, str] = {}
+    for name, source in re.findall(line, text):
+        values[name] = values.get(source, source)
+    assert len(values) == 14
+    for (question, answer), spans in zip(passage.questions, passage.evidence, strict=True):
+        (number,) = re.findall(r"\d+", question)
+        names = [name for name, value in values.items() if value == number]
+        assert names
+        assert [passage.context[a:b] for a, b in spans] == names
+        assert answer.replace(" and ", " ").replace(",", "").split() == names
+        assert not set(names) & set(re.findall(r"\w+", example))

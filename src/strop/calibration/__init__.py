@@ -1,6 +1,7 @@
 """What should each head of a frozen model do differently? From a little data, within a budget of drift.
 
 verb.py            `calibrate`: the whole of it, from a model and a task to an Edge
+maker.py           one calibration: a run that goes on if interrupted; ladder.py: climb from form to form
 settings.py        how to descend, and on which data
 data.py            batches, validation, guard and prose from a recipe; echoes.py: batches without answers
 objective.py       likelihood of answers, drift from the untouched model, harm to guarded tasks

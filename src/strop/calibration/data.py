@@ -59,11 +59,13 @@ class Data:
         batches: list[Batch] = [Answers(read[i : i + each]) for i in range(0, len(read), each)]
         return self._mix_echoes(batches, model, reader) if self.recipe.echoes else batches
 
-    def validation(self, model: nn.Module, reader: Reader) -> list[Batch]:
-        """Return what to stop by: `questions` of each phrasing at the judged sizes, or a fifth of a user's prompts."""
+    def validation(self, model: nn.Module, reader: Reader, texts: int = 4) -> list[Batch]:
+        """Return what to stop by: `questions` of each phrasing at the judged sizes, a fifth of a user's prompts, or
+        so many texts.
+        """
         recipe = self.recipe
         if recipe.task == "text":
-            return self._cut_texts(model, reader, "validation", 4)
+            return self._cut_texts(model, reader, "validation", texts)
         if self.prompts is not None:
             return [Answers([reader.encode(passage)]) for passage in self.prompts.split(recipe.seed)[1]]
         task, draw = find_task(recipe.task), generator_of("validation", recipe.seed)

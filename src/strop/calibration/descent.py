@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from strop._checks import require
+from strop.calibration.directions import find_directions
 from strop.calibration.half_products import HalfProducts
 from strop.calibration.level_descent import LevelDescent
 from strop.calibration.numbers import Numbers, Progress, load_state, save_state
@@ -167,7 +168,8 @@ class _Descent:
             save_state(path, self.progress, self.best, self.numbers, self.optimiser)
 
     def _begin(self, seen: Seen) -> None:
-        """Learn how much each number may move, and how things stand before anything moves."""
+        """Learn where to start, how much each number may move, and how things stand before anything moves."""
+        self._turn()
         draw, numbers = torch.Generator().manual_seed(0), self.optimiser.parameters
         squares, windows = [torch.zeros_like(number) for number in numbers], 0
         with self.numbers.on(self.model, again=self.settings.recompute):
@@ -183,6 +185,17 @@ class _Descent:
         *squares, count = self.ranks.add([*squares, torch.tensor(windows)])
         self.optimiser.measure([square / max(1, int(count)) for square in squares], self._radius)
         self._validate(seen)
+
+    def _turn(self) -> None:
+        """Let a low-rank edit start in directions that serve the task; one rank finds them for all."""
+        downs = self.numbers.downs()
+        if downs:
+            found = [torch.zeros_like(down) for down in downs]
+            if self.ranks.leads:
+                goals, rank = self.learned, self.settings.rank
+                found = find_directions(self.model, goals.batches, goals.drift.windows, rank)
+            self.numbers.turn(self.ranks.add(found))
+            self.best = self.numbers.state()
 
     def _step(self) -> None:
         began, step, settings = time.monotonic(), self.progress.step, self.settings
@@ -203,7 +216,7 @@ class _Descent:
                 torch.autograd.backward(HARM * harm)
         task, drift = self._join(task.detach(), drift.detach())
         self.optimiser.step(rate)
-        self.optimiser.shrink(rate * settings.sparsity)
+        self.optimiser.shrink(rate * settings.sparsity, self.numbers.start)
         pull = (max(float(drift), 0.0) / (AIM * settings.budget)) ** 0.2
         self.progress = replace(
             self.progress, step=step + 1, task=float(task), drift=float(drift),

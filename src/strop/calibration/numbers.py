@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from strop.edges.forms import read_form
 from strop.edges.output_scales import OutputScales
 from strop.edges.part import Part
 from strop.edges.parts import PARTS
+from strop.edges.query_edits import LowRankQuery
 from strop.errors import DamagedFileError
 from strop.patching.identity import heads_of
 from strop.patching.placement import device_of
@@ -52,6 +53,17 @@ class Numbers(nn.Module):
         """
         with apply_parts(model, self.parts, by_queries=not again), recompute_layers(model) if again else nullcontext():
             yield
+
+    def downs(self) -> list[nn.Parameter]:
+        """Return the directions of a low-rank edit, in the order of attention modules; none where there is no such."""
+        return [part.down for part in self.held if isinstance(part, LowRankQuery)]
+
+    @torch.no_grad()
+    def turn(self, directions: Sequence[Tensor]) -> None:
+        """Begin with these directions of a low-rank edit, by which nothing is done yet."""
+        for down, one in zip(self.downs(), directions, strict=True):
+            down.copy_(one)
+        self.start = self.state()
 
     def way_back(self, state: list[Tensor], share: float) -> list[Tensor]:
         """Return numbers on the way from the start, at which nothing is changed, to a state."""
@@ -104,7 +116,8 @@ class Progress:
 def save_state(path: Path, progress: Progress, best: list[Tensor], numbers: Numbers, optimiser: NaturalDescent) -> None:
     """Write everything that going on needs."""
     tensors = {f"best.{i}": value for i, value in enumerate(best)} | optimiser.tensors()
-    tensors |= {f"value.{i}": parameter.detach().clone() for i, parameter in enumerate(numbers.parameters())}
+    for name, state in (("value", numbers.state()), ("start", numbers.start)):
+        tensors |= {f"{name}.{i}": value for i, value in enumerate(state)}
     write_tensors(path, tensors, {"progress": json.dumps(asdict(progress))})
 
 
@@ -116,6 +129,7 @@ def load_state(path: Path, numbers: Numbers, optimiser: NaturalDescent) -> tuple
         progress = Progress(**json.loads(metadata["progress"]))
         best = [tensors[f"best.{i}"] for i in range(len(parameters))]
         numbers.restore([tensors[f"value.{i}"] for i in range(len(parameters))])
+        numbers.start = [tensors[f"start.{i}"].to(one.device) for i, one in enumerate(parameters)]
         optimiser.restore(tensors)
     except (ValueError, KeyError, TypeError, RuntimeError) as error:
         raise DamagedFileError(

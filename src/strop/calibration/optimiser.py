@@ -30,7 +30,6 @@ class NaturalDescent:
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         self.parameters = list(parameters)
         self.reach = [torch.ones_like(parameter.data) for parameter in self.parameters]
-        self.start = [parameter.detach().clone() for parameter in self.parameters]
         self.mean = [torch.zeros_like(parameter.data) for parameter in self.parameters]
         self.square = torch.zeros(2)  # the running mean and how many steps it is of
 
@@ -41,8 +40,9 @@ class NaturalDescent:
         the counterpart goes the whole way.
         """
         floor = FLOOR * torch.cat([one.flatten().cpu() for one in curvature]).mean() + 1e-12
-        unseen = [bool(start.any()) and not bool(one.any()) for start, one in zip(self.start, curvature, strict=True)]
-        length = math.sqrt(sum(float((s * s).sum()) for s, u in zip(self.start, unseen, strict=True) if u))
+        starts = [parameter.detach() for parameter in self.parameters]
+        unseen = [bool(start.any()) and not bool(one.any()) for start, one in zip(starts, curvature, strict=True)]
+        length = math.sqrt(sum(float((s * s).sum()) for s, u in zip(starts, unseen, strict=True) if u))
         self.reach = [
             torch.full_like(one, length / radius) if hidden else (one + floor).rsqrt()
             for one, hidden in zip(curvature, unseen, strict=True)
@@ -73,9 +73,9 @@ class NaturalDescent:
             parameter.sub_(rate * reach * mean / (whole * length))
 
     @torch.no_grad()
-    def shrink(self, amount: float) -> None:
+    def shrink(self, amount: float, starts: Sequence[Tensor]) -> None:
         """Move every number towards its start by `amount` of its reach: the proximal step of an L1 penalty."""
-        for parameter, reach, start in zip(self.parameters, self.reach, self.start, strict=True):
+        for parameter, reach, start in zip(self.parameters, self.reach, starts, strict=True):
             way = parameter - start
             parameter.copy_(start + way.sign() * (way.abs() - amount * reach).clamp(min=0.0))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from strop._checks import require, require_distinct, require_number
 from strop.edges.forms import read_form
 
-GUARD = ("recall", "maximum", "passkey", "variables", "counting")
+GUARD = ("recall", "maximum", "passkey", "variables", "counting", "chains")
 """The tasks on which a calibration does no harm unless told otherwise, the one that it learns apart."""
 
 
@@ -32,7 +32,7 @@ class Settings:
     budget: float = 0.006
     harm: float = 0.05
     sparsity: float = 0.0
-    every: int = 25
+    every: int = 50
     patience: int = 3
     recompute: bool = False
     rank: int = 2

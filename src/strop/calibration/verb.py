@@ -1,30 +1,23 @@
-"""`calibrate`: from a model and a task to an Edge.
-
-An interrupted calibration goes on after its last whole step: its state is kept in a run's folder, whose name is an
-address of everything that it depends on (recipe, settings, data, weights, dtype). When the edge is made, the state is
-deleted and the run holds a record of every head.
-"""
+"""`calibrate`: from a model and a task to an Edge, of one form (maker.py) or the best of several (ladder.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from strop._checks import require
 from strop._progress import show_progress
 from strop.calibration.settings import GUARD, Recipe, Settings
+from strop.edges.forms import AUTO
 from strop.ranks import ranks_here
-from strop.records import Run, short_id
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from strop.calibration.data import Data
     from strop.edges.edge import Edge
     from strop.pretrained.load import Pretrained
-    from strop.tasks.answers import Reader
     from strop.tasks.prompts import Pairs, Prompts
 
 
@@ -35,6 +28,7 @@ def calibrate(
     *,
     form: str = Settings.form,
     rank: int = Settings.rank,
+    target: float | None = None,
     outputs: bool = Settings.outputs,
     sizes: tuple[int, int] | None = None,
     phrasings: Sequence[str] | None = None,
@@ -77,8 +71,10 @@ def calibrate(
         form: What is learned: a β for each head (constant), each layer (layer), growing with the length (log-n) or of
             the entropy (polynomial); or an edit of the query: a factor for each rotary pair (pairs), a low-rank change
             of its projection (query). One of each kind may be joined: pairs+log-n. From statistics alone: hold. Only
-            outputs: none.
+            outputs: none. Climb from constant to pairs to query of rank 1, 2, 4, 8 while validation gains: auto.
         rank: The rank of the form query.
+        target: With the form auto, the validated loss in nats at which to climb no further. None: climb while it falls
+            significantly.
         outputs: Scale each head's output too, as SEAL does.
         sizes: Smallest and largest size of the task. None: those at which the model begins to fail, found by doubling.
         phrasings: Phrasings of a built-in task to use. None: all but the held-out ones.
@@ -119,9 +115,11 @@ def calibrate(
         >>> edge.form, edge.made["recipe"]["task"]
         ('query', 'recall')
     """
+    require(target is None or form == AUTO, "target must be left out unless the form is auto", target)
     settings = Settings(
-        form, outputs, steps, rate, budget, harm, sparsity, every, recompute=recompute, rank=rank, half=bool(half)
-    )
+        "constant" if form == AUTO else form, outputs, steps, rate, budget, harm, sparsity, every,
+        recompute=recompute, rank=rank, half=bool(half),
+    )  # fmt: skip
     prompts = read_prompts(task)
     named = "jsonl" if prompts is not None else str(task)
     recipe = Recipe(
@@ -132,6 +130,8 @@ def calibrate(
     )  # fmt: skip
     from strop.calibration.data import Data
     from strop.calibration.half_products import saves_time
+    from strop.calibration.ladder import climb
+    from strop.calibration.maker import EdgeMaker
     from strop.calibration.sizes import suit_sizes
 
     ranks = ranks_here()
@@ -154,18 +154,9 @@ def calibrate(
             recipe = suit_sizes(opened.model, reader, recipe, progress)
         checksum = Data(recipe, prompts).checksum(steps)
     settings = replace(settings, half=saves_time(opened.model) if half is None else half)
-    data, depends = Data(recipe, prompts), _depends(opened.model, recipe, settings, checksum)
-    ranks.agree("model, data and settings", short_id(depends))
-    run = None if runs is None else Run.of(depends, "calibrate", runs)
-    state = None if run is None else run.folder / "state.safetensors"
-    with freeze(opened.model), run.work_on(depends) if run is not None and ranks.leads else nullcontext():
-        edge = _find_edge(opened.model, reader, data, settings, state, progress)
-    about = {"checksum": checksum, "prompts": None if prompts is None else prompts.checksum}
-    edge = replace(edge, made={**edge.made, "model": opened.name, "recipe": vars(recipe) | about})
-    if run is not None and state is not None and ranks.leads:
-        run.finish(depends, edge.heads())
-        state.unlink(missing_ok=True)
-    return edge
+    maker = EdgeMaker(opened, reader, Data(recipe, prompts), checksum, runs, progress)
+    with freeze(opened.model):
+        return climb(maker, settings, target) if form == AUTO else maker.make(settings)
 
 
 def read_prompts(task: str | Path | Pairs) -> Prompts | None:
@@ -176,40 +167,6 @@ def read_prompts(task: str | Path | Pairs) -> Prompts | None:
     if isinstance(task, str) and (task in (*TASKS, "text") or not (task.endswith(".jsonl") or Path(task).is_file())):
         return None
     return Prompts.read(task)
-
-
-def _find_edge(
-    model: nn.Module, reader: Reader, data: Data, settings: Settings, state: Path | None, progress: bool | None
-) -> Edge:
-    from strop.calibration.descent import descend
-    from strop.calibration.hold import hold_entropy
-    from strop.calibration.numbers import Progress
-
-    if settings.form == "hold":
-        with show_progress("measuring entropies", None, progress):
-            return hold_entropy(model, data.texts(reader), data.recipe.trusted)
-    with show_progress("reading the data", None, progress) as bar:
-
-        def begun(done: int, of: int) -> None:
-            bar.update(completed=done, total=of, text="before the first step")
-
-        def tick(at: Progress) -> None:
-            shown = f"task {at.valid_task:.3f}, drift {at.valid_drift:.4f}, harm {at.valid_harm:.3f}"
-            bar.update(completed=at.step, total=settings.steps, text=f"calibrating: {shown}")
-
-        return descend(
-            model, data.batches(model, reader, settings.steps), data.prose(reader, "train"),
-            data.validation(model, reader), data.prose(reader, "validation"), settings, tick, state,
-            *data.guard(reader), begun,
-        )  # fmt: skip
-
-
-def _depends(model: nn.Module, recipe: Recipe, settings: Settings, checksum: str) -> dict[str, object]:
-    """Everything that a calibration depends on."""
-    from strop.patching.identity import dtype_of, fingerprint
-
-    weights, dtype = fingerprint(model), dtype_of(model)
-    return {"recipe": recipe, "settings": settings, "data": checksum, "model": weights, "dtype": dtype}
 
 
 def _choose_guard(guard: Sequence[str] | None, task: str) -> tuple[str, ...]:

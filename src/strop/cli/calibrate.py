@@ -14,6 +14,7 @@ from strop.calibration import calibrate
 from strop.calibration.settings import Recipe
 from strop.cli import options, output
 from strop.cli.kept import keep
+from strop.edges.forms import AUTO
 from strop.errors import NothingToMendError
 from strop.ranks import ranks_here
 
@@ -30,6 +31,8 @@ OF_DESCENT = (
         "strop calibrate smollm2 --form constant --no-outputs         # temperatures alone",
         "strop calibrate smollm2 --form none                          # SEAL's output scales alone",
         "strop calibrate smollm2 --form hold                          # from statistics alone, no gradients",
+        "strop calibrate smollm2 --form auto                          # climb while validation gains",
+        "strop calibrate smollm2 --form auto --target 0.3             # the smallest form that reaches 0.3 nats",
         "strop calibrate smollm2 --task text                          # from text alone, no answers",
         "strop calibrate ./my-model --data prompts.jsonl --budget 0.005",
         "torchrun --nproc-per-node 2 -m strop calibrate smollm2       # shared by two processes",
@@ -44,9 +47,9 @@ OF_DESCENT = (
 )
 @click.option("--data", type=options.ExistingFile(), help="Your own prompts instead: JSONL, {prompt, answer} a line.")
 @options.of(
-    calibrate, "form", "rank", "outputs", "sizes", "phrasings", "judged", "echoes", "trusted", "steps", "every",
-    "rate", "budget", "guard", "harm", "guard_leads", "recompute", "half", "sparsity", "windows", "lengths", "prose",
-    "beyond", "partial", "seed", "runs", echoes=0, trusted=16, lengths=8,
+    calibrate, "form", "rank", "target", "outputs", "sizes", "phrasings", "judged", "echoes", "trusted", "steps",
+    "every", "rate", "budget", "guard", "harm", "guard_leads", "recompute", "half", "sparsity", "windows", "lengths",
+    "prose", "beyond", "partial", "seed", "runs", echoes=0, trusted=16, lengths=8,
 )  # fmt: skip
 @click.option(
     "--test-prompts", type=click.IntRange(min=0), default=48, show_default=True, help="Prompts a size; 0: no test."
@@ -71,6 +74,8 @@ def command(
     task = _task(given.pop("task"), data)
     if given["form"] == "hold":
         options.refuse(OF_DESCENT, "--form hold, which only measures")
+    if given["form"] == AUTO:
+        options.refuse(("rank",), "--form auto, which finds it")
     options.check_file(out, force)
     options.check_folder(given["runs"])
     options.use_threads(threads)
@@ -90,9 +95,9 @@ def command(
     if test_prompts:
         _test(opened, edge, task, test_prompts, out, given["runs"], as_json)
     elif as_json:
-        output.show_json({"edge": str(out), "summary": edge.summary})
+        output.show_json({"edge": str(out), "summary": edge.summary, "ladder": edge.made.get("ladder")})
     else:
-        output.say(f"{edge.summary}\n\nEdge: {out}")
+        output.say(f"{_tell(edge)}\n\nEdge: {out}")
 
 
 def _check_test(task: str | Path, size: int, prompts: int) -> None:
@@ -110,7 +115,7 @@ def _test(opened: Any, edge: Any, task: str | Path, prompts: int, out: Path, run
     from strop.evaluation.suite import plan_test
 
     if not as_json:
-        output.say(edge.summary)
+        output.say(_tell(edge))
     then = f"Measure it with: strop evaluate {opened.name} --edge {out}"
     keep("finished measurements", runs / "evaluate", "*/done.json", then)
     keep("the edge, whole but not yet measured,", out, then=then)
@@ -119,9 +124,16 @@ def _test(opened: Any, edge: Any, task: str | Path, prompts: int, out: Path, run
     edge = replace(edge, figures=(*gain.answers, *gain.prose))
     if ranks_here().leads:
         edge.save(out)
-    output.show_comparison(gain, None, as_json, edge=str(out))
+    output.show_comparison(gain, None, as_json, edge=str(out), ladder=edge.made.get("ladder"))
     if not as_json:
         output.say(f"Edge: {out}")
+
+
+def _tell(edge: Any) -> str:
+    """What calibration did, after a line for every rung that it climbed."""
+    from strop.edges.card import describe_ladder
+
+    return "\n".join([*describe_ladder(edge), edge.summary])
 
 
 def _task(task: str, data: Path | None) -> str | Path:

@@ -20,7 +20,8 @@ OF_PROMPTS = ("task", "data", "sizes", "phrasings", "questions", "windows", "pro
 
 @click.command(
     epilog=options.examples(
-        "strop evaluate smollm2 --edge edge.safetensors",
+        "strop evaluate smollm2 --edge edge.safetensors                             # to 20 times the calibrated size",
+        "strop evaluate smollm2 --edge edge.safetensors --task lookup-similar       # keys that share halves",
         "strop evaluate smollm2 --edge edge.safetensors --task passkey --sizes 8,32,128 --prompts 100",
         "strop evaluate smollm2 --edge edge.safetensors --against seal.safetensors  # which of two is better?",
         "strop evaluate smollm2 --edge edge.safetensors --suite ruler --lengths 1024,2048   # others' tasks and scores",
@@ -35,7 +36,8 @@ OF_PROMPTS = ("task", "data", "sizes", "phrasings", "questions", "windows", "pro
     "suite",
     "task",
     words={
-        "task": "recall, lookup, lookup-similar, lookup-nouns, maximum, passkey, variables or counting.",
+        "task": "recall, lookup, lookup-similar, lookup-nouns, maximum, passkey, variables or counting. None: the one "
+        "that the edge was calibrated on.",
         "suite": "Instead of a task, a benchmark by lm-evaluation-harness: ruler, or lm-eval:TASK.",
     },
 )
@@ -83,7 +85,7 @@ def command(
     from strop.pretrained import Pretrained
 
     opened = Pretrained(model, dtype, trust_remote_code, device=device)
-    if given["task"] in GUARD and not given["suite"]:
+    if given["task"] in GUARD and given["sizes"] and not given["suite"]:
         chosen = {name: given[name] for name in ("task", "sizes", "prompts", "questions", "seed")}
         chosen["prompts"] = chosen["prompts"] or Suite.prompts
         output.remark(find_hopeless(Suite(**chosen, phrasings=tuple(given["phrasings"] or ())).passages()))

@@ -24,6 +24,7 @@ from click.core import ParameterSource
 from strop._checks import nearest_path, require
 from strop._progress import LOUDNESS
 from strop.cli import completion
+from strop.errors import ArgumentError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -176,6 +177,14 @@ class Integers(_Kind):
         return numbers
 
 
+def read_rates(text: str) -> tuple[float, ...]:
+    """Learning rates between commas."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise ArgumentError(f"--rates must be numbers between commas, got {text!r}. For example 0.001,0.004.") from None
+
+
 class Words(_Kind):
     """Words between commas; `none` is no word at all."""
 
@@ -229,7 +238,7 @@ def _find_type(parameter: inspect.Parameter, least: int | None) -> Any:
         return Words()
     if isinstance(default, int) or kind.startswith("int"):
         return click.IntRange(min=(0 if parameter.name == "seed" else 1) if least is None else least)
-    if isinstance(default, float):
+    if isinstance(default, float) or kind.startswith("float"):
         return click.FLOAT
     if parameter.name in ("text", "prose"):
         return ExistingFile()

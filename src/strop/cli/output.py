@@ -100,9 +100,11 @@ def show_comparison(gain: Comparison, out: Path | None, as_json: bool, **more: o
     report = gain.report(out or gain.folder / "report.html")
     if as_json:
         found = {"overall": gain.overall, "answers": gain.answers, "prose": gain.prose, "verdict": gain.summary}
+        found |= {"by_size": gain.by_size} if gain.by_size else {}
         show_json({**found, "report": str(report), **more})
         return
-    show(gain.table())
+    for table in ([gain.size_table()] if gain.by_size else []) + [gain.table()]:
+        show(table)
     for table in gain.more_tables():
         show(table)
     say(gain.summary)

@@ -17,6 +17,7 @@ from strop._checks import require
 from strop.edges.edge import FILE
 from strop.errors import EdgeFileError
 from strop.records import write_text
+from strop.report.format import p_value
 
 if TYPE_CHECKING:
     from strop.edges.edge import Edge
@@ -41,6 +42,32 @@ def summarise_edge(edge: Edge) -> str:
     )
 
 
+def describe_ladder(edge: Edge) -> list[str]:
+    """Return a line for every rung that was climbed to find an edge, and one of what was kept; none for other edges."""
+    ladder = edge.made.get("ladder")
+    if ladder is None:
+        return []
+    first = f"untouched: {ladder['untouched']:.3f} nats, over {ladder['groups']} groups of validation prompts"
+    nothing = "" if any(row.get("gained") for row in ladder["rungs"]) else " No rung gained."
+    kept = f"Kept: {_name_rung(ladder['kept'])}.{nothing}"
+    return [first, *(describe_rung(row) for row in ladder["rungs"]), kept]
+
+
+def describe_rung(row: Mapping[str, Any]) -> str:
+    """Say in a line what a rung of the ladder gained and cost."""
+    if "skipped" in row:
+        return f"{_name_rung(row)}: skipped. {row['skipped']}"
+    gain = "gains" if row["gained"] else "not better than the best so far"
+    return (
+        f"{_name_rung(row)}: {row['loss']:.3f} nats ({row['change']:+.3f}, p {p_value(row['p'])}), {gain}; "
+        f"{row['numbers']:,} numbers, drift {row['drift']:.4f}, harm {row['harm']:.3f}, {row['seconds']:.0f} s"
+    )
+
+
+def _name_rung(row: Mapping[str, Any]) -> str:
+    return f"query, rank {row['rank']}" if row["form"] == "query" else str(row["form"])
+
+
 def write_card(edge: Edge, path: Path) -> None:
     """Write the card."""
     write_text(path, make_card(edge))
@@ -52,6 +79,8 @@ def make_card(edge: Edge) -> str:
     recipe: Mapping[str, Any] = edge.made.get("recipe") or {}
     task = recipe.get("data") or recipe.get("task") or edge.form
     gained = "".join(_line(row) for row in edge.figures)
+    ladder = describe_ladder(edge)
+    climbed = "\n".join(["## Ladder", "", *(f"- {line}" for line in ladder), "", ""]) if ladder else ""
     return f"""---
 library_name: strop
 tags: [strop, attention, long-context]
@@ -67,7 +96,7 @@ tags: [strop, attention, long-context]
 | form | {edge.kind} |
 | calibrated on | {task} |
 
-## Use
+{climbed}## Use
 
     import strop
     edge = strop.Edge.from_pretrained("this folder or hub name")

@@ -86,6 +86,11 @@ class Edge:
         return " and ".join(term for term in self.parts) or "none"
 
     @property
+    def size(self) -> int:
+        """How many numbers were learned."""
+        return sum(one.numel() for named in self.parts.values() for part in named.values() for one in part.parameters())
+
+    @property
     def bakeable(self) -> bool:
         """Whether what is changed depends on nothing but the head."""
         return all(part.fold() is not None for named in self.parts.values() for part in named.values())

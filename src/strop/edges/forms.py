@@ -11,6 +11,9 @@ TEMPERATURES = ("constant", "layer", "log-n", "polynomial", "hold")
 QUERY_EDITS = ("pairs", "query")
 NONE = "none"
 FORMS = (*TEMPERATURES, *QUERY_EDITS, NONE)
+AUTO = "auto"
+"""No form: calibration climbs from one to the next (calibration/ladder.py)."""
+
 ELSEWHERE = {
     "head": "Use constant, one β for each head",
     "lora": "Use query, a low-rank edit of the query projection",

@@ -20,7 +20,7 @@ from strop._checks import require
 from strop.edges.fold import Fold
 from strop.edges.part import Part
 from strop.patching.layer_changes import LayerChange
-from strop.patching.layout import AttentionLayout, find_layout
+from strop.patching.layout import AttentionLayout, Projection, find_layout
 
 
 class Pairs(Part):
@@ -38,9 +38,7 @@ class Pairs(Part):
     @classmethod
     def start(cls, module: nn.Module, heads: int, rank: int) -> Self:
         """Zeros for every pair of every head."""
-        layout = _find(module, heads)
-        assert layout.query is not None
-        size = len(layout.query.rows) // heads
+        layout, size = _find(module, heads), len(find_projection(module, heads).rows) // heads
         index = find_pairs(module, size)
         shared = layout.query_weight is not None and layout.query_weight.numel() == size
         return cls(torch.zeros(1 if shared else heads, int(index.max()) + 1), index)
@@ -61,9 +59,8 @@ class Pairs(Part):
 
     def change_layer(self, module: nn.Module, heads: int) -> LayerChange:
         """Multiply what the projection or, where there is one, the norm gives."""
-        layout = _find(module, heads)
-        assert layout.query is not None
-        projection, norm, weight = layout.query, layout.query_norm, layout.query_weight
+        layout, projection = _find(module, heads), find_projection(module, heads)
+        norm, weight = layout.query_norm, layout.query_weight
         if norm is not None and weight is not None:
             shape = weight.shape
             return LayerChange(norm, gives=lambda _, out: out * self.factors().reshape(shape).to(out))
@@ -88,9 +85,8 @@ class LowRankQuery(Part):
     @classmethod
     def start(cls, module: nn.Module, heads: int, rank: int) -> Self:
         """Directions drawn from a fixed seed, by which nothing is done yet."""
-        layout = _find(module, heads)
-        assert layout.query is not None
-        rows, width = len(layout.query.rows), layout.query.weight(heads).shape[-1]
+        projection = find_projection(module, heads)
+        rows, width = len(projection.rows), projection.weight(heads).shape[-1]
         down = torch.randn(rank, width, generator=torch.Generator().manual_seed(0)) / width**0.5
         return cls(torch.zeros(rows, rank), down)
 
@@ -104,8 +100,7 @@ class LowRankQuery(Part):
 
     def change_layer(self, module: nn.Module, heads: int) -> LayerChange:
         """Add to what the projection gives."""
-        projection = _find(module, heads).query
-        assert projection is not None
+        projection = find_projection(module, heads)
 
         def add(x: Tensor, out: Tensor) -> Tensor:
             more = (x @ self.down.to(x).mT) @ self.up.to(x).mT
@@ -137,6 +132,13 @@ def _count_rotated(module: nn.Module, size: int) -> int:
     if share is None and isinstance(parameters, dict):
         share = parameters.get("partial_rotary_factor")
     return int(size * float(share or 1.0)) // 2 * 2
+
+
+def find_projection(module: nn.Module, heads: int) -> Projection:
+    """Return where an attention module makes its queries."""
+    query = _find(module, heads).query
+    assert query is not None
+    return query
 
 
 def _find(module: nn.Module, heads: int) -> AttentionLayout:

@@ -2,6 +2,7 @@
 
 verb.py      `evaluate`: a model and an edge → a Comparison, with tables and a report
 suite.py     which prompts, prose and lengths
+growth.py    which sizes, when nobody names any; timing.py: how long it will take
 marks.py     one model's measurement of a suite, kept on disk
 answers.py   answers and prose, one model at a time and side by side
 paired.py    intervals and paired tests

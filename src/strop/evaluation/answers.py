@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from strop._checks import require
-from strop.evaluation.paired import mcnemar_p, sign_flip_p, wilson_interval
+from strop.evaluation.paired import holm, mcnemar_p, sign_flip_p, wilson_interval
 from strop.ranks import ranks_here
 from strop.records import Record, Value, real, whole
 from strop.tasks.answers import Reader, answer_questions
@@ -62,6 +62,23 @@ def compare_overall(before: Sequence[Record], after: Sequence[Record]) -> Record
         passages += [(size, places[then["passage"]]) for then, _ in group]
     numbers = {passage: i for i, passage in enumerate(dict.fromkeys(passages))}
     return _compare(pairs, [numbers[passage] for passage in passages])
+
+
+def compare_sizes(before: Sequence[Record], after: Sequence[Record]) -> list[Record]:
+    """Return a record for every size, all phrasings together; `p_holm` is the larger p-value, corrected over sizes.
+
+    Phrasings must ask different things: every passage counts as one.
+    """
+    sizes: dict[Value, list[tuple[Record, Record]]] = {}
+    for (_, _, size), group in _group(before, after).items():
+        sizes.setdefault(size, []).extend(group)
+    rows: list[Record] = [
+        {"task": pairs[0][0]["task"], "phrasing": "all", "size": size}
+        | _compare(pairs, [whole(then["passage"]) for then, _ in pairs])
+        for size, pairs in sizes.items()
+    ]
+    corrected = holm([max(real(row["p_mcnemar"]), real(row["p_passages"])) for row in rows])
+    return [row | {"p_holm": p} for row, p in zip(rows, corrected, strict=True)]
 
 
 @torch.no_grad()

@@ -4,7 +4,7 @@ wilson_interval  interval of a share that stays within [0, 1] and is right for f
 mcnemar_p        exact test on the prompts that changed: are gains and losses a fair coin?
 sign_flip_p      the same question where several prompts share a passage and are not independent: the sum of each
                  passage's changes has a random sign if nothing changed (sign-flip permutation test)
-flip_p           the same for changes of any size, one for each thing that is independent of the others
+flip_p           the same for changes of any size, one for each thing that is independent of the others (_flips.py)
 holm             p-values corrected for their number
 """
 
@@ -13,11 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-EXACT_UP_TO = 16
-"""Passages with a change up to which every assignment of signs is counted."""
-
-ROUNDS, DRAWS = 100, 1_000
-"""Signs are drawn a round at a time: all at once would take gigabytes."""
+from strop._flips import flip_p as flip_p
 
 
 def wilson_interval(successes: float, total: int, z: float = 1.959964) -> tuple[float, float]:
@@ -45,24 +41,6 @@ def sign_flip_p(before: Sequence[bool], after: Sequence[bool], passages: Sequenc
     for then, now, passage in zip(before, after, passages, strict=True):
         sums[passage] = sums.get(passage, 0) + int(now) - int(then)
     return flip_p(list(sums.values()))
-
-
-def flip_p(given: Sequence[float]) -> float:
-    """Return the two-sided p-value of the sign-flip test on changes."""
-    import torch
-
-    changes = torch.tensor([change for change in given if change], dtype=torch.float64)
-    if len(changes) == 0:
-        return 1.0
-    observed = abs(float(changes.sum())) - 1e-9  # sums of the same changes in another order are the same
-    if len(changes) <= EXACT_UP_TO:
-        bits = torch.arange(2 ** len(changes))[:, None] >> torch.arange(len(changes)) & 1
-        return float((((2 * bits - 1).double() @ changes).abs() >= observed).double().mean())
-    draw, extreme = torch.Generator().manual_seed(0), 0
-    for _ in range(ROUNDS):
-        signs = torch.randint(2, (DRAWS, len(changes)), generator=draw).double()
-        extreme += int(((2 * signs - 1) @ changes).abs().ge(observed).sum())
-    return (1 + extreme) / (1 + ROUNDS * DRAWS)
 
 
 def holm(p: Sequence[float]) -> list[float]:

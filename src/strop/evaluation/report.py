@@ -21,7 +21,8 @@ Built-in prompts are of the test split, which calibration never saw. An answer c
 Intervals are Wilson's at 95 %, which take prompts as independent. The first p-value is McNemar's exact test over
 prompts; the second flips the sign of each passage's change as a whole, since the questions of one passage are not
 independent. A result is better or worse if both are below 0.05, and otherwise not told apart. Prose is judged by the
-loss of the next token on texts that calibration did not read.
+loss of the next token on texts that calibration did not read. Where sizes were not named, larger sizes have fewer
+passages with more questions, and their p-values are the larger of the two, corrected by Holm over sizes.
 """
 
 
@@ -31,12 +32,18 @@ def make_comparison_page(
     prose: Sequence[Record],
     heads: Sequence[Mapping[str, Any]],
     settings: Record,
+    by_size: Sequence[Record] = (),
 ) -> Page:
     """Return the report of one comparison; `settings` says of which model, edge and prompts."""
-    lead = write_verdict(overall, answers, prose)
+    lead = write_verdict(overall, answers, prose, by_size)
     made = Page(f"{settings['model']}, before and after", lead=lead, kicker="strop evaluate")
     made.provenance = {**settings, **provenance()}
     _facts(made, overall, prose)
+    if by_size:
+        grown = made.section("As inputs grow")
+        words = "Exact answers before and after at every size, all phrasings together, with 95 % intervals."
+        grown.figure(draw_answers(by_size), words, alt="Accuracy before and after as inputs grow")
+        grown.table(tabulate_sizes(by_size))
     section = made.section("Answers")
     section.figure(
         draw_answers(answers),
@@ -79,6 +86,29 @@ def tabulate_answers(answers: Sequence[Record]) -> Table:
         Column("nats_before", "nats before"), Column("nats_after", "nats after"),
     ]  # fmt: skip
     return Table.of(rows, columns, "Exact answers, before and after")
+
+
+def tabulate_sizes(by_size: Sequence[Record]) -> Table:
+    """Return accuracy before and after at every size, all phrasings together, and how many times the first it is."""
+    first = real(by_size[0]["size"])
+    rows: list[Record] = [
+        {
+            **row,
+            "times": f"{real(row['size']) / first:g} ×",
+            "shown_before": interval(row, "before"),
+            "shown_after": interval(row, "after"),
+            "changed": count_changes(row),
+            "judged": judge(row),
+        }
+        for row in by_size
+    ]
+    columns: list[Column | str] = [
+        "size", Column("times", "of the first", align="right"), Column("prompts", "asked", rank=4.5),
+        Column("shown_before", "before, %", align="right"), Column("shown_after", "after, %", align="right"),
+        Column("changed", "answers", align="right"), Column("p_holm", "p (Holm)", p_value),
+        Column("judged", "after is"),
+    ]  # fmt: skip
+    return Table.of(rows, columns, f"Exact answers to {by_size[0]['task']} as inputs grow, all phrasings together")
 
 
 def count_changes(row: Record) -> str:

@@ -51,17 +51,21 @@ class Suite:
 
     def passages(self, prompts: Prompts | None = None) -> list[Passage]:
         """Return the prompts: a user's own, or passages of the built-in task in the chosen or all test phrasings."""
-        from strop.tasks.catalogue import find_task
-
         if prompts is not None:
             return prompts.split(self.seed)[2] if self.held else list(prompts.passages)
+        return [
+            passage
+            for size in self.sizes
+            for phrasing in self.choose_phrasings()
+            for passage in self._group(size, phrasing)
+        ]
+
+    def choose_phrasings(self) -> tuple[str, ...]:
+        """Return the phrasings asked for, or one that calibration uses and all held-out ones."""
+        from strop.tasks.catalogue import find_task
+
         task = find_task(self.task)
-        phrasings = self.phrasings or (task.open_phrasings[0], *task.held_out)
-        made: list[Passage] = []
-        for size in self.sizes:
-            for phrasing in phrasings:
-                made += self._group(size, phrasing)
-        return made
+        return self.phrasings or (task.open_phrasings[0], *task.held_out)
 
     def checksum(self, prompts: Prompts | None = None) -> str:
         """Return a checksum of every prompt and of the prose, which a file's name alone does not settle."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from strop.report.page import Page
     from strop.report.tables import Table
     from strop.tasks.answers import Reader
+    from strop.tasks.passages import Passage
     from strop.tasks.prompts import Pairs, Prompts
 
 OF_BUILT_IN = ("task", "sizes", "phrasings", "prompts", "questions")
@@ -43,6 +44,7 @@ class Comparison:
         prose: A record for each length of prose: losses, their change and its standard error.
         overall: The same as in `answers`, of all prompts together.
         folder: Where the measurement with the edge is kept; None where nothing is kept.
+        by_size: Where sizes were not named, the same as in `answers` for every size, all phrasings together.
 
     Examples:
         >>> import strop
@@ -58,6 +60,7 @@ class Comparison:
     prose: list[Record]
     overall: Record
     folder: Path | None = None
+    by_size: list[Record] = field(default_factory=list)
 
     def __repr__(self) -> str:
         return f"<Comparison of {self.model} before and after: {self.summary}>"
@@ -67,7 +70,7 @@ class Comparison:
         """What the edge gained and cost: all answers together, the groups that differ, prose."""
         from strop.evaluation.verdict import write_verdict
 
-        return write_verdict(self.overall, self.answers, self.prose)
+        return write_verdict(self.overall, self.answers, self.prose, self.by_size)
 
     def table(self) -> Table:
         """Return accuracy before and after, for every task, phrasing and size."""
@@ -81,6 +84,13 @@ class Comparison:
 
         return tabulate_prose(self.prose)
 
+    def size_table(self) -> Table:
+        """Return accuracy before and after by size, all phrasings together; for sizes that were not named."""
+        from strop.evaluation.report import tabulate_sizes
+
+        require(bool(self.by_size), "sizes must be left to evaluate for a table of them", self.suite)
+        return tabulate_sizes(self.by_size)
+
     def more_tables(self) -> list[Table]:
         """Return what is shown after the answers."""
         return [self.prose_table()]
@@ -93,7 +103,8 @@ class Comparison:
         unused = () if self.suite.data is None else OF_BUILT_IN
         given = {key: value for key, value in vars(self.suite).items() if value not in (None, ()) and key not in unused}
         settings: Record = {"model": self.model, "edge": self.edge.kind, **{k: str(v) for k, v in given.items()}}
-        return make_comparison_page(self.overall, self.answers, self.prose, self.edge.heads(), settings)
+        heads = self.edge.heads()
+        return make_comparison_page(self.overall, self.answers, self.prose, heads, settings, self.by_size)
 
     def report(self, path: str | Path) -> Path:
         """Write the report, one HTML file that needs no network, and return where it is."""
@@ -108,8 +119,8 @@ def evaluate(
     *,
     against: Edge | str | Path | None = None,
     suite: str | None = None,
-    task: str | Path | Pairs = Suite.task,
-    sizes: Sequence[int] = Suite.sizes,
+    task: str | Path | Pairs | None = None,
+    sizes: Sequence[int] | None = None,
     phrasings: Sequence[str] | None = None,
     prompts: int | None = None,
     questions: int = Suite.questions,
@@ -138,8 +149,9 @@ def evaluate(
             for any of its tasks. Returns a Judgement.
         task: recall, lookup, lookup-similar, lookup-nouns, maximum, passkey, variables or counting; a JSONL file of
             your own prompts; or a list of pairs (prompt, answer). Prompts that the edge was calibrated on are measured
-            on the fifth kept for testing.
-        sizes: Sizes of the task.
+            on the fifth kept for testing. None: the task that the edge was calibrated on, or recall.
+        sizes: Sizes of the task. None: 1, 2, 4, 8 and 20 times the largest that the edge was calibrated on, or at which
+            the model begins to fail, within its context; of larger ones fewer passages with more questions.
         phrasings: Phrasings of a built-in task. None: one that calibration uses, and all held-out ones.
         prompts: Prompts for each size and phrasing, or documents for each task and length of a suite. None: 200, or 50.
         questions: Prompts that share a passage.
@@ -165,22 +177,26 @@ def evaluate(
         ['code', 'room', 'price', 'python', 'dial']
     """
     from strop.calibration.verb import read_prompts
+    from strop.evaluation.growth import grow, name_task
 
     edges = [_read_edge(one) for one in (against, edge)]
     require(edges[1] is not None, "edge must be given", "none", "Make one with strop.calibrate")
     from strop.pretrained.load import open_model
 
     if suite is not None:
-        require(task == Suite.task, "task must be left out with a suite", task)
+        require(task is None, "task must be left out with a suite", task)
         bench = Bench.of(suite, lengths, prompts, seed)  # a wrong name is told before the model is opened
         from strop.evaluation.judging.verb import judge_model
 
         return judge_model(
             open_model(model, tokenizer, name, progress, device, dtype), edges, bench, beyond, runs, progress
         )
-    own = read_prompts(task)
+    assert edges[1] is not None
+    named = name_task(edges[1]) if task is None else task
+    own = read_prompts(named)
     wanted = Suite(
-        "recall" if own is not None else str(task), tuple(sizes), tuple(phrasings or ()),
+        "recall" if own is not None else str(named), Suite.sizes if sizes is None else tuple(sizes),
+        tuple(phrasings or ()),
         Suite.prompts if prompts is None else prompts, questions, Suite.lengths if lengths is None else tuple(lengths),
         windows, seed, None if own is None else own.name, None if prose is None else str(prose),
     )  # fmt: skip
@@ -194,6 +210,9 @@ def evaluate(
     opened = open_model(model, tokenizer, name, progress, device, dtype)
     wanted = replace(wanted, lengths=fit_lengths(wanted.lengths, opened.model, beyond))
     reader = Reader(opened.tokenizer, device_of(opened.model))
+    if sizes is None and own is None:
+        edges[1].check(opened.model)
+        wanted = grow(wanted, edges[1], opened.model, reader, progress)
     return _compare(opened.name, opened.model, reader, edges, wanted, own, runs, progress)
 
 
@@ -227,6 +246,8 @@ def _compare(
 ) -> Comparison:  # fmt: skip
     """Measure without the edge (or with another) and with it, or read what was measured."""
     from strop._progress import show_progress
+    from strop.evaluation.answers import compare_sizes
+    from strop.evaluation.growth import GrowingSuite
     from strop.evaluation.marks import compare_marks, mark_model, mark_once
     from strop.patching.freeze import freeze
     from strop.patching.identity import dtype_of, fingerprint
@@ -237,22 +258,39 @@ def _compare(
     checksum = suite.checksum(own)
     common = {"suite": suite, "prompts": checksum, "model": fingerprint(model), "dtype": dtype_of(model)}
     ranks_here().agree("model, edge and prompts", short_id([common, *(one and one.digest for one in edges)]))
-    count = 2 * sum(len(passage.questions) for passage in suite.passages(own))
+    passages = suite.passages(own)
+    count = 2 * sum(len(passage.questions) for passage in passages)
     marks: list[Marks] = []
-    folder = None
+    configs = [common | {"edge": None if one is None else one.digest} for one in edges]
+    kept = [None if runs is None else Run.of(config, "evaluate", runs) for config in configs]
+    folder = None if kept[1] is None else kept[1].folder
     with freeze(model), show_progress("answering", count, progress) as bar:
-        for one in edges:
-            config = common | {"edge": None if one is None else one.digest}
+        _announce(model, reader, passages, sum(run is None or not run.finished for run in kept))
+        for one, config, run in zip(edges, configs, kept, strict=True):
             with nullcontext() if one is None else one.put_on(model):
-                if runs is None:
+                if run is None:
                     marks.append(mark_model(model, reader, suite, own, bar.advance))
                     continue
-                run = Run.of(config, "evaluate", runs)
-                folder = run.folder
                 marks.append(mark_once(run, config, lambda: mark_model(model, reader, suite, own, bar.advance)))
     edge = edges[1]
     assert edge is not None
-    return Comparison(name, edge, suite, *compare_marks(*marks), folder)
+    by_size = compare_sizes(*(one.answers for one in marks)) if isinstance(suite, GrowingSuite) else []
+    return Comparison(name, edge, suite, *compare_marks(*marks), folder, by_size)
+
+
+def _announce(model: nn.Module, reader: Reader, passages: Sequence[Passage], times: int) -> None:
+    """Say how long it will take, before it begins."""
+    from strop.evaluation.timing import WORTH_SAYING, estimate_answers
+    from strop.report.format import duration
+
+    if not times or not ranks_here().leads:
+        return
+    seconds = times * estimate_answers(model, [reader.encode(passage) for passage in passages]) / ranks_here().size
+    if seconds > WORTH_SAYING:
+        sizes = sorted({passage.size for passage in passages} - {0})
+        asked = f"{sum(len(passage.questions) for passage in passages):,} prompts in {len(passages):,} passages"
+        of = f" of sizes {', '.join(map(str, sizes))}" if sizes else ""
+        _warn(f"{asked}{of} are to be answered{' twice' if times > 1 else ''}: about {duration(seconds)}.")
 
 
 def _warn(words: str) -> None:

@@ -17,11 +17,17 @@ OWN = "jsonl"
 """The phrasing of a user's own prompts, which have no name for it, and no size unless they say one."""
 
 
-def write_verdict(overall: Record, answers: Sequence[Record], prose: Sequence[Record]) -> str:
-    """Say what the edge gained and cost: the result first, then every group that became worse."""
+def write_verdict(
+    overall: Record, answers: Sequence[Record], prose: Sequence[Record], by_size: Sequence[Record] = ()
+) -> str:
+    """Say what the edge gained and cost: the result first, then every group that became worse.
+
+    Where sizes were counted over all phrasings, those are the groups.
+    """
     change = max((real(row["change"]) for row in prose), default=math.nan)
-    parts = [_result(overall), _groups(answers), f"Prose: {signed(change)} nats a token at worst."]
-    if any(real(row["passages"]) < FEWEST for row in answers):
+    groups = by_size or answers
+    parts = [_result(overall), _groups(groups), f"Prose: {signed(change)} nats a token at worst."]
+    if any(real(row["passages"]) < FEWEST for row in groups):
         parts.append(f"With fewer than {FEWEST} passages no group can be significant: ask for more prompts.")
     return " ".join(part for part in parts if part)
 

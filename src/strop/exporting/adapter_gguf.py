@@ -58,8 +58,8 @@ def _write(path: Path, architecture: str, found: Mapping[str, LowRank], keys: Ma
     for key, value in keys.items():
         writer.add_string(key, value)
     for name, change in found.items():
-        writer.add_tensor(f"{name}.lora_a", change.down.contiguous().numpy())
-        writer.add_tensor(f"{name}.lora_b", change.up.contiguous().numpy())
+        writer.add_tensor(f"{name}.lora_a", change.down.cpu().contiguous().numpy())
+        writer.add_tensor(f"{name}.lora_b", change.up.cpu().contiguous().numpy())
     with closing(writer):  # also where the disk is full
         writer.write_header_to_file()
         writer.write_kv_data_to_file()

@@ -42,7 +42,7 @@ def convert(name: str, parts: Sequence[Path], origin: str, note: Callable[[str],
             _write_model(parts, partial, note)
             _write_manifest(partial, origin)
             os.replace(partial, target)
-    note(f"checking {target.name}")
+    note(f"checking the converted {name}")
     return verify(target)
 
 

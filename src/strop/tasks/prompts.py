@@ -113,9 +113,10 @@ def _find_evidence(text: str, evidence: object, place: str) -> tuple[Span, ...]:
     given = [evidence] if isinstance(evidence, str) else evidence if isinstance(evidence, list | tuple) else []
     words = [each for each in given if isinstance(each, str) and each.strip()]
     whole = len(words) == len(given) > 0
-    require(whole, f"{place} must have words as its evidence, or a list of them", repr(evidence)[:60])
+    rule = f"{place} must have words as its evidence, or a list of them"
+    require(whole, rule, repr(evidence)[:60], "Give the words of the prompt that hold the answer")
     for each in words:
-        remedy = "Copy them from the prompt as they are"
+        remedy = "Copy it from the prompt as it is"
         require(each in text, f"{place} must have evidence that stands in its prompt", repr(each[:60]), remedy)
     return tuple(sorted({span for each in words for span in find_words(text, each)}))
 

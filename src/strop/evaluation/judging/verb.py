@@ -18,6 +18,7 @@ from strop.evaluation.judging.estimate import estimate_seconds
 from strop.evaluation.judging.harness import open_harness
 from strop.evaluation.judging.judgement import Judgement
 from strop.evaluation.judging.marks import Change, Marker, describe
+from strop.evaluation.timing import WORTH_SAYING
 from strop.patching.freeze import freeze
 from strop.pretrained.load import count_positions, go_beyond
 from strop.report.format import duration
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from strop.evaluation.judging.harness import Harness
     from strop.pretrained.load import Opened
     from strop.records import Record
-
-WORTH_SAYING = 60
-"""Seconds from which a judgement's time is told before it begins."""
 
 
 def judge_model(
@@ -54,7 +52,7 @@ def judge_model(
     assert edge is not None
     folder = None if runs is None else marker.run(changes[1][0], bench.cells()[-1]).folder
     found = compare_cells(before, after)
-    return Judgement(opened.name, edge, bench, found, [], overall, folder, means)
+    return Judgement(opened.name, edge, bench, found, [], overall, folder, means=means)
 
 
 def make_change(model: nn.Module, edge: Edge | None) -> Change:

@@ -40,6 +40,5 @@ def open_edge(path: str, opened: Opened, board: RivalBoard, folder: Path, learn:
     progress: Mapping[str, Any] = edge.made.get("progress") or {}
     loss = progress.get("best_task")
     note = "" if loss is None else f"validated {loss:.3f} nats"
-    numbers = sum(p.numel() for named in edge.parts.values() for part in named.values() for p in part.parameters())
     seconds = float(progress.get("seconds", 0.0))
-    return Made(edge.digest, lambda: edge.put_on(opened.model), numbers, seconds, note, edge.bakeable)
+    return Made(edge.digest, lambda: edge.put_on(opened.model), edge.size, seconds, note, edge.bakeable)
