@@ -43,6 +43,7 @@ RUNGS: dict[str, dict[str, Any]] = {
     "outputs-alone": {"form": "none"},
     "layer": {"form": "layer"},
     "log-n": {"form": "log-n"},
+    "power-n": {"form": "power-n"},
     "polynomial": {"form": "polynomial"},
     "hold": {"form": "hold"},
     "pairs": {"form": "pairs"},

@@ -83,7 +83,7 @@ class OnOneDevice(TorchDispatchMode):
         return out
 
 
-@pytest.mark.parametrize("form", ["constant", "log-n", "polynomial"])
+@pytest.mark.parametrize("form", ["constant", "log-n", "power-n", "polynomial"])
 @pytest.mark.parametrize("again", [False, True], ids=["", "recomputed"])
 def test_a_step_of_calibration_makes_everything_where_the_layers_are(form: str, again: bool, monkeypatch):
     """The meta device stands for a card: its tensors have a place and no numbers, which transformers would look at."""

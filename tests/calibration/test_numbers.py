@@ -13,7 +13,9 @@ PASSAGE = Passage("The code of oak is 41. The code of fir is 73. ", QUESTIONS)
 BATCH = Answers([tiny.reader().encode(PASSAGE)])
 
 
-@pytest.mark.parametrize("form", ["constant", "layer", "log-n", "polynomial", "none", "pairs", "query+log-n"])
+@pytest.mark.parametrize(
+    "form", ["constant", "layer", "log-n", "power-n", "polynomial", "none", "pairs", "query+log-n"]
+)
 def test_gradients_through_the_frozen_model_meet_finite_differences(form):
     model = tiny.model().double()
     numbers = Numbers(model, form, outputs=True).double()

@@ -19,7 +19,7 @@ def offered(*words: str) -> list[str]:
      (("calibrate", "smollm2", "--task", "pass"), ["passkey"]),
      (("calibrate", "smollm2", "--task", "te"), ["text"]),
      (("evaluate", "smollm2", "--task", "look"), ["lookup", "lookup-similar", "lookup-nouns"]),
-     (("calibrate", "smollm2", "--form", "po"), ["polynomial"]),
+     (("calibrate", "smollm2", "--form", "po"), ["power-n", "polynomial"]),
      (("calibrate", "smollm2", "--form", "au"), ["auto"]),
      (("calibrate", "smollm2", "--guard", "recall,cou"), ["recall,counting"]),
      (("arena", "--tasks", "copy,need"), ["copy,needle"]),

@@ -46,7 +46,7 @@ def test_a_shared_query_norm_takes_one_beta_and_refuses_several(family):
     torch.testing.assert_close(logits(one.bake(model)), wanted, atol=5e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("form", ["log-n", "polynomial", "hold"])
+@pytest.mark.parametrize("form", ["log-n", "power-n", "polynomial", "hold"])
 def test_a_form_that_depends_on_the_input_says_why_not(form):
     model = tiny.model()
     with pytest.raises(BakeError, match="must not depend on the input"):

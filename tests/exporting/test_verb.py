@@ -70,6 +70,7 @@ def test_an_edge_of_another_model_is_refused(plain: Path, tmp_path: Path) -> Non
     ("form", "way"),
     [
         ("log-n", "Fix it at one length .--at-length 8192"),
+        ("power-n", "Fix it at one length .--at-length 8192"),
         ("hold", "Fix it at one length .--at-length 8192"),
         ("polynomial", "Use strop.sharpened"),
     ],
@@ -100,7 +101,7 @@ def test_a_beta_that_depends_on_the_input_is_refused_with_the_reason(
 )
 def test_a_folder_for_vllm_is_refused_where_its_plugin_would_refuse_it(form: str, remedy: str, tmp_path: Path) -> None:
     model = jobs.model("llama")
-    rule = f"must be constant, layer, log-n or hold in vLLM, got {form}. {remedy}"
+    rule = f"must be constant, layer, log-n, power-n or hold in vLLM, got {form}. {remedy}"
     with pytest.raises(UnsupportedError, match=re.escape(rule)):
         strop.export(model, jobs.edge(model, form), to="vllm", out=tmp_path / "new")
     assert list(tmp_path.iterdir()) == []

@@ -77,7 +77,9 @@ def test_an_edge_by_entropies_is_refused(tmp_path: Path) -> None:
     (tmp_path / "served" / "edge.safetensors").unlink()
     jobs.edge(model, "polynomial").save(tmp_path / "served" / "edge.safetensors")
     sharpen_vllm()
-    with pytest.raises(UnsupportedError, match="form must be constant, layer, log-n or hold in vLLM, got polynomial"):
+    with pytest.raises(
+        UnsupportedError, match="form must be constant, layer, log-n, power-n or hold in vLLM, got polynomial"
+    ):
         answer(tmp_path / "served", families.ids(1, 8))
 
 

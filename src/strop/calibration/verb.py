@@ -65,13 +65,14 @@ def calibrate(
     Args:
         model: A language model with its head; or the name of one: smollm2, gemma3-270m, a folder, a hub name.
         tokenizer: Its tokeniser; left out for a model by name.
-        task: recall, lookup, lookup-similar, lookup-nouns, maximum, passkey, variables, counting; text (needs no
-            answers); a JSONL file of your own prompts, {"prompt": …, "answer": …} a line; or a list of pairs
+        task: recall, lookup, lookup-similar, lookup-nouns, maximum, passkey, variables, chains, counting; text (needs
+            no answers); a JSONL file of your own prompts, {"prompt": …, "answer": …} a line; or a list of pairs
             (prompt, answer).
-        form: What is learned: a β for each head (constant), each layer (layer), growing with the length (log-n) or of
-            the entropy (polynomial); or an edit of the query: a factor for each rotary pair (pairs), a low-rank change
-            of its projection (query). One of each kind may be joined: pairs+log-n. From statistics alone: hold. Only
-            outputs: none. Climb from constant to pairs to query of rank 1, 2, 4, 8 while validation gains: auto.
+        form: What is learned: a β for each head (constant), each layer (layer), growing with the length (log-n,
+            power-n) or of the entropy (polynomial); or an edit of the query: a factor for each rotary pair (pairs), a
+            low-rank change of its projection (query). One of each kind may be joined: pairs+log-n. From statistics
+            alone: hold. Only outputs: none. Climb from constant to pairs to query of rank 1, 2, 4, 8 while validation
+            gains: auto.
         rank: The rank of the form query.
         target: With the form auto, the validated loss in nats at which to climb no further. None: climb while it falls
             significantly.
@@ -86,7 +87,8 @@ def calibrate(
         every: Steps between validations.
         rate: First step, as a share of the budget's radius.
         budget: Drift allowed on prose, in nats a token.
-        guard: Tasks on which to do no harm. None: the other ones of recall, maximum, passkey, variables, counting.
+        guard: Tasks on which to do no harm. None: the other ones of recall, maximum, passkey, variables, counting,
+            chains.
         harm: What guarded answers may lose, in nats a token.
         guard_leads: Guard what right answers lead by, not how likely they are.
         recompute: Run layers twice instead of remembering them: less memory.

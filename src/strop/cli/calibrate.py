@@ -43,7 +43,9 @@ OF_DESCENT = (
 @options.of(
     calibrate,
     "task",
-    words={"task": "recall, lookup, lookup-similar, lookup-nouns, maximum, passkey, variables, counting, or text."},
+    words={
+        "task": "recall, lookup, lookup-similar, lookup-nouns, maximum, passkey, variables, chains, counting, or text."
+    },
 )
 @click.option("--data", type=options.ExistingFile(), help="Your own prompts instead: JSONL, {prompt, answer} a line.")
 @options.of(

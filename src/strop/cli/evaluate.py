@@ -36,8 +36,8 @@ OF_PROMPTS = ("task", "data", "sizes", "phrasings", "questions", "windows", "pro
     "suite",
     "task",
     words={
-        "task": "recall, lookup, lookup-similar, lookup-nouns, maximum, passkey, variables or counting. None: the one "
-        "that the edge was calibrated on.",
+        "task": "recall, lookup, lookup-similar, lookup-nouns, maximum, passkey, variables, chains or counting. None: "
+        "the one that the edge was calibrated on.",
         "suite": "Instead of a task, a benchmark by lm-evaluation-harness: ruler, or lm-eval:TASK.",
     },
 )

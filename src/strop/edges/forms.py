@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from strop._checks import require, require_known
 
-TEMPERATURES = ("constant", "layer", "log-n", "polynomial", "hold")
+TEMPERATURES = ("constant", "layer", "log-n", "power-n", "polynomial", "hold")
 QUERY_EDITS = ("pairs", "query")
 NONE = "none"
 FORMS = (*TEMPERATURES, *QUERY_EDITS, NONE)

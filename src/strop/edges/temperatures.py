@@ -3,6 +3,7 @@
     constant     β = exp(a)                              one number a head; can be baked into the query weights
     layer        β = exp(a)                              one number a layer; can be baked where heads share a norm
     log-n        β = max(0, 1 + a + b·log(n/256))        SSMax (arXiv 2501.19399) about a length of 256 keys
+    power-n      β = exp(a)·(n/256)^b                    a power of the length: log β is linear in log n
     polynomial   β = max(0, 1 + Σ c_k·(H/4)^k)           degree 3 in the entropy H (arXiv 2410.01104), per head
     hold         β = 1 + b·log(max(n, n₀)/n₀)            softmax up to n₀ keys; b from statistics
 
@@ -23,10 +24,15 @@ from strop.normalisers import Temperature
 from strop.sharpness import RowStats
 
 MIDDLE = 256.0
-"""Keys at which the log-n form has β = 1 + a."""
+"""Keys at which the growth in n of log-n and power-n begins."""
 
 NATS = 4.0
 """Unit of entropy in the polynomial, so that its terms are of one size."""
+
+
+def log_length(stats: RowStats) -> Rows:
+    """log(n/256), n the keys that a row may see."""
+    return (stats.n_keys.clamp(min=1).to(stats.mean.dtype) / MIDDLE).log()
 
 
 class TemperaturePart(Temperature, Part):
@@ -99,8 +105,19 @@ class LogLength(TemperaturePart):
 
     def inverse_temperature(self, stats: RowStats) -> Rows:
         """1 + a + b·log(n/256), at least 0."""
-        length = (stats.n_keys.clamp(min=1).to(stats.mean.dtype) / MIDDLE).log()
-        return (1.0 + self.number(0, stats.mean) + self.number(1, stats.mean) * length).clamp(min=0.0)
+        return (1.0 + self.number(0, stats.mean) + self.number(1, stats.mean) * log_length(stats)).clamp(min=0.0)
+
+
+class PowerLength(TemperaturePart):
+    """β that grows or falls as a power of the visible keys."""
+
+    term = "power-n"
+    uses = "n_keys"
+    count = 2
+
+    def inverse_temperature(self, stats: RowStats) -> Rows:
+        """exp(a + b·log(n/256))."""
+        return (self.number(0, stats.mean) + self.number(1, stats.mean) * log_length(stats)).exp()
 
 
 class Polynomial(TemperaturePart):

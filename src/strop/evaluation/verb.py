@@ -147,9 +147,9 @@ def evaluate(
         against: Another edge to compare with. None: the untouched model.
         suite: A benchmark that nobody here wrote, by lm-evaluation-harness, instead of a task: ruler, or lm-eval:TASK
             for any of its tasks. Returns a Judgement.
-        task: recall, lookup, lookup-similar, lookup-nouns, maximum, passkey, variables or counting; a JSONL file of
-            your own prompts; or a list of pairs (prompt, answer). Prompts that the edge was calibrated on are measured
-            on the fifth kept for testing. None: the task that the edge was calibrated on, or recall.
+        task: recall, lookup, lookup-similar, lookup-nouns, maximum, passkey, variables, chains or counting; a JSONL
+            file of your own prompts; or a list of pairs (prompt, answer). Prompts that the edge was calibrated on are
+            measured on the fifth kept for testing. None: the task that the edge was calibrated on, or recall.
         sizes: Sizes of the task. None: 1, 2, 4, 8 and 20 times the largest that the edge was calibrated on, or at which
             the model begins to fail, within its context; of larger ones fewer passages with more questions.
         phrasings: Phrasings of a built-in task. None: one that calibration uses, and all held-out ones.

@@ -19,7 +19,7 @@ def check_form(edge: Edge) -> None:
     uses = {rule.uses for rule in edge.temperatures.values()}
     known = uses in ({"constant"}, {"n_keys"}) and not {*edge.parts} & {*QUERY_EDITS}
     remedy = "Use --to transformers, which folds it" if edge.bakeable else "Use strop.sharpened"
-    rule = "the edge's form must be constant, layer, log-n or hold in vLLM"
+    rule = "the edge's form must be constant, layer, log-n, power-n or hold in vLLM"
     require(known, rule, edge.form, remedy, UnsupportedError)
 
 

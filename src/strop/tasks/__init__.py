@@ -1,7 +1,7 @@
 """Text tasks of any size, and a user's own prompts.
 
 passages.py    what a task is made of: a passage to read, questions about it whose answers are known
-builtin/       recall, maximum, passkey, variables, counting: a file each; catalogue.py finds them
+builtin/       recall, maximum, passkey, variables, chains, counting: a file each; catalogue.py finds them
 prompts.py     a user's own prompts and answers
 prose.py       ordinary text, to see that a model still reads as it did
 answers.py     how a model reads passages, and whether it would write the answers
