@@ -12,6 +12,7 @@ from cases import built
 from hypothesis import given
 from hypothesis import strategies as st
 from test_native import LEVELS, MASKS, like, random_mask, random_tensor
+from torch._subclasses import FakeTensorMode
 
 from strop.errors import ArgumentError
 from strop.kernels import Mask, Request, count_gaps, native
@@ -166,6 +167,18 @@ def test_grouped_heads_empty_inputs_and_autocast(impl, draw):
         assert_equal(count_gaps(query, key.repeat_interleave(3, 1), is_causal=True, impl=impl), repeated)
     assert count_gaps(query[:, :, :0], key, enable_gqa=True, impl=impl).counts.shape == (2, 6, 0, BINS)
     assert count_gaps(query, key[:, :, :0], enable_gqa=True, impl=impl).counts.sum() == 0
+
+
+def test_tensors_without_numbers_go_by_rows(draw):
+    with FakeTensorMode():
+        query = torch.zeros(2, 5, 8)
+        assert count_gaps(query, query).counts.shape == (2, 5, BINS)
+        with pytest.raises(ArgumentError, match="traced tensors have no numbers"):
+            count_gaps(query, query, impl="native")
+    query = torch.randn(2, 5, 8, generator=draw)
+    whole = count_gaps(query, query)
+    assert_equal(torch.compile(count_gaps, backend="eager")(query, query), whole)
+    assert_equal(torch.vmap(count_gaps)(query, query), whole)
 
 
 def test_refusals_say_what_to_do(draw, monkeypatch):

@@ -70,8 +70,8 @@ class GapCounts(NamedTuple):
         top = places.amax(-1)
         below = top[..., None] - places
         bins = torch.where(below < BINS, below, BINS).long()
-        counts = torch.zeros(*top.shape, BINS + 1, dtype=torch.int32, device=top.device)
-        counts.scatter_add_(-1, bins, torch.ones_like(bins, dtype=torch.int32))
+        nothing = torch.zeros(*top.shape, BINS + 1, dtype=torch.int32, device=top.device)
+        counts = nothing.scatter_add(-1, bins, torch.ones_like(bins, dtype=torch.int32))
         return cls(top, counts[..., :BINS])
 
     def merge(self, other: GapCounts) -> GapCounts:
