@@ -50,7 +50,7 @@ families: $(READY) # every transformers family, tiny, under strop: docs/families
 	PYTHONPATH=tools $(BIN)/python -m sweep
 
 nightly: $(READY) compile-gpu # 10,000 random cases a property of the native kernel, 2,000 of the Triton kernels
-	STROP_HYPOTHESIS=nightly $(BIN)/pytest tests/kernels/test_native.py tests/kernels/test_native_backward.py
+	STROP_HYPOTHESIS=nightly $(BIN)/pytest tests/kernels/test_native.py tests/kernels/test_native_backward.py tests/kernels/test_count_gaps.py
 	STROP_HYPOTHESIS=nightly TRITON_INTERPRET=1 $(BIN)/pytest -n 2 tests/kernels/interpreted
 	$(BIN)/python tools/mutate_triton.py
 
@@ -62,7 +62,7 @@ sanitize: $(READY) # the kernel's tests under the address and undefined-behaviou
 	  $(NATIVE)/native.cpp -o build/sanitize/strop/kernels/native/_native.so
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/sanitize $(BIN)/pytest -s -n 0 tests/kernels/test_native.py \
-	  tests/kernels/test_native_backward.py
+	  tests/kernels/test_native_backward.py tests/kernels/test_count_gaps.py
 
 docs: $(READY) # the site, into build/site; a dead link, an unknown name or anything from the network fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -35,7 +35,7 @@ def test_own_prompts_fall_into_three_parts(tmp_path):
     assert sorted(int(passage.questions[0][0]) for part in parts for passage in part) == list(range(11))
     assert {passage.context for part in parts for passage in part} == {""}
     path.write_text('{"prompt": "a", "answer": "b", "size": "big"}')
-    with pytest.raises(ValueError, match=r"own.jsonl line 1 must be"):
+    with pytest.raises(ValueError, match=r"own.jsonl line 1 must have a number as its"):
         read_jsonl(path)
 
 

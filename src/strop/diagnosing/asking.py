@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from strop._checks import require
+from strop.diagnosing.plan import check_evidence
 from strop.tasks.answers import Encoded, Reader
 from strop.tasks.passages import Passage, Span
 
@@ -60,8 +60,7 @@ class Said(NamedTuple):
 
 def ask(reader: Reader, passage: Passage, line: str = "every question") -> Asked:
     """Return the tokens of a passage and where its evidence stands; `line` is what to call it in errors."""
-    given = len(passage.evidence) == len(passage.questions)
-    require(given, f"{line} must say what its evidence is", "none", 'Add "evidence": the words that hold the answer')
+    check_evidence(passage, line)
     encoded = reader.encode(passage)
     context, ids, targets = encoded.context, encoded.ids, encoded.targets
     evidence = _mark_evidence(reader, passage, context.shape[1], ids.shape[1])

@@ -23,6 +23,7 @@ from strop.patching.identity import heads_of
 from strop.patching.placement import device_of
 from strop.pretrained.load import count_positions
 from strop.records import Record
+from strop.records.addresses import short_id
 from strop.tasks.answers import Reader
 from strop.tasks.prompts import Prompts
 
@@ -48,7 +49,9 @@ def examine(
 ) -> Findings:  # fmt: skip
     """Examine a model on tasks, or on a user's own prompts; groups are kept in `folder`."""
     reader = Reader(tokenizer, device_of(model))
-    longest = min(plan.longest, count_positions(model) or plan.longest)
+    positions = count_positions(model) or plan.longest + 1
+    longest = min(plan.longest, positions)
+    remedy = "Read more with longest (--longest)" if longest < positions else "The model has no more positions"
     plan = Questioning(**(vars(plan) | {"longest": longest}))
     places = [HeadPlace(i, name, head) for i, (name, n) in enumerate(heads_of(model).items()) for head in range(n)]
     found, groups, carriers, contexts = Findings(), {}, {}, Contexts(model, CHECKED)
@@ -61,9 +64,10 @@ def examine(
         if own is None:
             pairs = list(grow_task(reader, task, plan, read))
         else:
-            pairs = [(read(size, passages), passages) for size, passages in ask_prompts(reader, own, longest)]
+            readings = ask_prompts(reader, own, longest, f"Shorten it. {remedy}")
+            pairs = [(read(size, passages), passages) for size, passages in readings]
         rule = f"{task} must fit into {longest:,} tokens at its smallest size"
-        require(bool(pairs), rule, "a longer prompt", "Read more with longest (--longest)")
+        require(bool(pairs), rule, "a longer prompt", remedy)
         mine, passages = [group for group, _ in pairs], [asked for _, asked in pairs]
         groups[task] = mine
         tell(text=f"{task}: which heads carry answers")
@@ -103,7 +107,10 @@ def _read_once(
     """Read a group, or take it from the folder where it was read before."""
     if folder is None:
         return read_group(contexts, passages, task, size, partial)
-    path = folder / f"{task}-{size}.safetensors"
+    read = short_id(
+        [[one.tokens.tolist(), one.evidence.tolist()] for one in passages]
+    )  # another tokeniser, another file
+    path = folder / f"{task}-{size}-{read}.safetensors"
     if path.exists():
         return Answered.load(path)
     group = read_group(contexts, passages, task, size, partial)

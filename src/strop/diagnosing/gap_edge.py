@@ -1,4 +1,4 @@
-"""The edge that gap counting predicts without any answers (symptoms/gaps.py).
+"""The edge that gap counting predicts without any answers (sharpness/gaps.py).
 
 A head whose critical β grows with the input, while its β stays 1, is ever less sharp for what it has to part. Holding
 it where it was at a length that the model masters:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from strop._checks import require, require_known
 
+if TYPE_CHECKING:
+    from strop.tasks.passages import Passage
+
 DIAGNOSED = ("recall", "maximum", "passkey", "variables", "counting")
 """The built-in tasks that are asked where nothing else is said."""
+
+LEARNED = 8
+"""Questions from which a step of temperatures is made."""
 
 
 @dataclass(frozen=True)
@@ -34,3 +41,9 @@ def check_plan(plan: Questioning, tasks: Sequence[str]) -> None:
     known = [name for task in tasks if task in TASKS for name in TASKS[task].phrasings]
     for phrasing in plan.phrasings:
         require_known("phrasing", phrasing, known)
+
+
+def check_evidence(passage: Passage, line: str) -> None:
+    """Raise unless every question of a passage has its evidence; `line` is what to call it."""
+    given = len(passage.evidence) == len(passage.questions)
+    require(given, f"{line} must say what its evidence is", "none", 'Add "evidence": the words that hold the answer')

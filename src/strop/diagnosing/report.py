@@ -114,9 +114,12 @@ def tabulate_symptoms(symptoms: Sequence[Record]) -> Table:
 
 
 def _pick_task(symptoms: Sequence[Record]) -> str | None:
-    """The task whose prompts reach furthest."""
-    last = max((row for row in symptoms if row["task"] is not None), key=lambda row: whole(row["tokens"]), default=None)
-    return None if last is None else str(last["task"])
+    """The task whose prompts reach furthest, among those of several sizes where there are any."""
+    sizes: dict[str, set[int]] = {}
+    for row in symptoms:
+        if row["task"] is not None:
+            sizes.setdefault(str(row["task"]), set()).add(whole(row["tokens"]))
+    return max(sizes, key=lambda task: (len(sizes[task]) > 1, max(sizes[task])), default=None)
 
 
 def _tell_symptom(row: Record, share: bool) -> str:

@@ -58,13 +58,12 @@ def draw_size(reader: Reader, task: str, size: int, plan: Questioning) -> list[A
     return passages if max(count_prompt_tokens(one) for one in passages) <= plan.longest else None
 
 
-def ask_prompts(reader: Reader, prompts: Prompts, longest: int) -> list[Reading]:
+def ask_prompts(reader: Reader, prompts: Prompts, longest: int, remedy: str) -> list[Reading]:
     """Return a user's own prompts by size, the smallest first; raise with the line of one that is wrong."""
     groups: dict[int, list[Asked]] = {}
     for passage, line in zip(prompts.passages, prompts.lines, strict=True):
         asked = ask(reader, passage, line)
         tokens = count_prompt_tokens(asked)
-        remedy = "Shorten it, or read more with longest (--longest)"
         require(tokens <= longest, f"{line} must fit into {longest:,} tokens", f"{tokens:,}", remedy)
         groups.setdefault(passage.size or 1 << (tokens - 1).bit_length(), []).append(asked)
     return sorted(groups.items())

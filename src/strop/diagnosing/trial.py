@@ -17,11 +17,9 @@ from torch import Tensor, nn
 
 from strop.calibration.numbers import Numbers
 from strop.diagnosing.asking import Asked, answer_rows, exact, read_context
+from strop.diagnosing.plan import LEARNED
 from strop.records import Record
 from strop.tasks.answers import answer_loss
-
-LEARNED = 8
-"""Questions from which the step is made."""
 
 TESTED = 16
 """Questions after which no further passage is asked."""

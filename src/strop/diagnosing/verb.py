@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from strop.diagnosing.plan import DIAGNOSED, Questioning, check_plan
+from strop.diagnosing.plan import DIAGNOSED, Questioning, check_evidence, check_plan
 from strop.records import Record, Run
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def diagnose(
         tokenizer: Its tokeniser; left out for a model by name.
         task: Built-in tasks; a JSONL file of your own prompts, {"prompt": …, "answer": …, "evidence": …} a line; or a
             list of (prompt, answer, evidence). None: recall, maximum, passkey, variables and counting.
-        prompts: Prompts of each task and size.
+        prompts: Prompts of each task and size, or a few more, to fill their last passage.
         questions: Prompts that share a passage.
         longest: Longest prompt in tokens, and never beyond the positions that the model has.
         more: Doublings after the first size at which it fails.
@@ -174,13 +174,15 @@ def diagnose(
     tasks, own = read_tasks(task)
     plan = Questioning(prompts, questions, longest, more, tuple(phrasings or ()), seed, trial)
     check_plan(plan, tasks)
+    for passage, line in [] if own is None else zip(own.passages, own.lines, strict=True):
+        check_evidence(passage, line)
     from strop._progress import show_progress
     from strop.diagnosing.examination import examine
     from strop.diagnosing.trace import COLUMNS
     from strop.patching.block import check_reached
     from strop.patching.freeze import freeze
     from strop.patching.identity import digest_weights, dtype_of
-    from strop.pretrained.load import open_model
+    from strop.pretrained.load import count_positions, open_model
 
     opened = open_model(model, tokenizer, name, progress, device, dtype)
     check_reached(opened.model, partial)
@@ -202,7 +204,9 @@ def diagnose(
         "tasks": ", ".join(tasks),
         **{k: str(v) for k, v in vars(plan).items() if v != ()},
     }
-    advice = advise_next(given, found.causes, found.trials, None if own is None else own.name)
+    longer = min(4 * longest, count_positions(opened.model) or 4 * longest)
+    more_to_try = longer if own is None and longer > longest else None
+    advice = advise_next(given, found.causes, found.trials, None if own is None else own.name, more_to_try)
     return Diagnosis(opened.name, **vars(found), advice=advice, settings=settings, folder=folder)
 
 

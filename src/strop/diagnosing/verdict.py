@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from strop.diagnosing.causes import CAUSES
+from strop.diagnosing.plan import LEARNED
 from strop.records import Record, real, whole
 from strop.report.format import number, percent
 from strop.tasks.prompts import IN_MEMORY
@@ -69,8 +70,9 @@ def write_diagnosis(model: str, causes: Sequence[Record], trials: Sequence[Recor
     wrong = sum(whole(row["wrong"]) for row in failures)
     told = [f"{each} {_agree(each, MEANING[cause])}" for cause, each in count.items() if each]
     most = f"is what fails most in {model}" if count[main] < wrong else f"fails {model}"
-    first = f"{_NAMES[main]} {most}, by the heads that copy answers"
-    return f"{_tell_trials(model, trials)}{first}: of {wrong} wrong answers {_tell_where(failures)}, {'; '.join(told)}."
+    first = f"{_NAMES[main]} {most}" + ("" if main == "unknown" else ", by the heads that copy answers")
+    many = f"{wrong} wrong answer{'s' * (wrong != 1)}"
+    return f"{_tell_trials(model, trials)}{first}: of {many} {_tell_where(failures)}, {'; '.join(told)}."
 
 
 def _tell_where(failures: Sequence[Record]) -> str:
@@ -83,7 +85,9 @@ def _tell_where(failures: Sequence[Record]) -> str:
 
 
 def _tell_trials(model: str, trials: Sequence[Record]) -> str:
-    """What a step of temperatures did, or nothing where none was tried on a wrong answer."""
+    """What a step of temperatures did, and nothing where no wrong answer was left to try it on."""
+    if not trials:
+        return f"Whether temperatures mend {model} was not tried: it takes more than {LEARNED} prompts of one size. "
     mended, wrong = count_mended(trials)
     if not wrong:
         return ""
@@ -116,16 +120,18 @@ def write_summary(causes: Sequence[Record]) -> str:
 
 
 def advise_next(
-    given: str | None, causes: Sequence[Record], trials: Sequence[Record], data: str | None
+    given: str | None, causes: Sequence[Record], trials: Sequence[Record], data: str | None, longer: int | None = None
 ) -> tuple[str, str]:
     """Return what to do next and the command for it, or the call for a model that was not `given` by name.
 
-    What a step of temperatures did counts for more than the causes.
+    What a step of temperatures did counts for more than the causes. `longer` are tokens to try where nothing fails;
+    None: there are no more.
     """
     failures, main = pick_failures(causes), name_cause(causes)
+    if main is None and longer is not None:
+        return "Longer contexts were not tried:", _command(given, "diagnose", {"longest": str(longer)})
     if main is None:
-        rest = ("diagnose", {"longest": "8192"})
-        return "Longer contexts were not tried:", _command(given, *rest)
+        return "Nothing is left to try. See what all heads do:", _command(given, "probe", {})
     mended, wrong = count_mended(trials)
     if wrong and mended >= MENDED * wrong:
         task = str(max(trials, key=lambda row: whole(row["mended"]))["task"])

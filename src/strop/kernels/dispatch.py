@@ -105,7 +105,7 @@ def choose(impl: ImplName, request: Request) -> Implementation:
     order = (impl,) if impl != "auto" else _ORDER
     reason: str | None = None
     for name in order:
-        reason = _find_obstacle(name, request)
+        reason = obstacle_to(name, request)
         if reason is None:
             return IMPLEMENTATIONS[name].load()
     raise ArgumentError(
@@ -146,7 +146,8 @@ def attend(request: Request, impl: ImplName = "auto") -> tuple[Tensor, RowStats 
     return choose(impl, request).run(request)
 
 
-def _find_obstacle(name: str, request: Request) -> str | None:
+def obstacle_to(name: str, request: Request) -> str | None:
+    """Say why an implementation cannot run a request; None where it can."""
     devices, here = IMPLEMENTATIONS[name].devices, request.query.device
     if devices is not None and here.type not in devices:
         return f"{name} runs on {' or '.join(devices)}, and the query is on {here}"

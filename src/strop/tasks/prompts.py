@@ -89,12 +89,17 @@ def _read_lines(path: Path) -> dict[int, Passage]:
 def _read_line(line: str, place: str) -> Passage:
     try:
         row = json.loads(line)
-        prompt, answer, size = row["prompt"], row["answer"], int(row.get("size") or 0)
+        prompt, answer = row["prompt"], row["answer"]
     except (ValueError, KeyError, TypeError) as error:
         raise ArgumentError(
             f'{place} must be {{"prompt": …, "answer": …}}, got {line[:60]!r}. Mend the line.'
         ) from error
     _check_words(prompt, answer, place, line[:60])
+    try:
+        size = int(row.get("size") or 0)
+    except (ValueError, TypeError, OverflowError):
+        size = -1
+    require(size >= 0, f'{place} must have a number as its "size", or none', repr(row.get("size"))[:60])
     context = str(row.get("context") or "")
     evidence = _find_evidence(context + prompt, row["evidence"], place) if "evidence" in row else None
     return _passage(prompt, answer, context, size, evidence)

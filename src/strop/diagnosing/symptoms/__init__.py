@@ -1,7 +1,7 @@
 """The other ways in which long inputs fail, each one file with its formula and its paper.
 
 symptom.py    what a symptom is: a number a head, measured at the answers' rows or on a whole text; or one of the model
-gaps.py       how many keys come near the first, and the β that parts them
+gaps.py       the β that parts the keys nearest to the first
 sinks.py      weight on the first token and on repeated ones
 reference.py  weight where it should be
 rotary.py     how many rotary frequencies a head uses

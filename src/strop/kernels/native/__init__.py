@@ -19,14 +19,15 @@ from torch import Tensor
 from strop._types import Rows
 from strop.kernels.implementation import Implementation
 from strop.kernels.native.abi import MOST_COEFFICIENTS, Library, library
-from strop.kernels.native.call import Call, Results
+from strop.kernels.native.call import Call, Results, execute_gaps
 from strop.kernels.native.gradient import call_kernel
 from strop.kernels.request import Request
 from strop.kernels.shapes import four_dimensional
 from strop.kernels.tracing import is_transformed
 from strop.normalisers import Temperature
 from strop.normalisers.fusion import ConstantBeta, Dense, EntropyBeta, Threshold
-from strop.sharpness import RowStats
+from strop.sharpness import GapCounts, RowStats
+from strop.sharpness.gaps import BINS, WIDTH
 
 MISSING = None if isinstance(library(), Library) else str(library())
 """Why there is no kernel. Asked once: torch.compile cannot trace how a library is loaded."""
@@ -73,24 +74,35 @@ class Native(Implementation):
 
     def run(self, request: Request, level: str | None = None) -> tuple[Tensor, RowStats | None]:
         """Attend."""
-        mask, rows = request.mask, request.query.shape[:-1]
-        query, key, value = _prepare(request)
-        call = Call(
-            four_dimensional(query), four_dimensional(key), four_dimensional(value),
-            _flat_mask(mask.keep, rows, request.n_k),
-            _flat_mask(None if mask.bias is None else mask.bias.float(), rows, request.n_k),
-            diagonal=mask.diagonal, scale=request.scale, softcap=request.softcap or 0.0, stats=request.return_stats,
-            train=request.wants_gradient,
-        )  # fmt: skip
-        call, stats = _apply(request, call, rows, level)
+        rows = request.query.shape[:-1]
+        call, stats = _apply(request, _call_of(request), rows, level)
         results = call_kernel(call, level)
         if call.stats:
             stats = _name(results, rows)
-        out = results.out if len(rows) == 3 else results.out.reshape(*rows, value.shape[-1])
+        out = results.out if len(rows) == 3 else results.out.reshape(*rows, request.value.shape[-1])
         return out.to(request.query.dtype), stats if request.return_stats else None
+
+    def count_gaps(self, request: Request, level: str | None = None) -> GapCounts:
+        """Count every row's gaps in a pass that looks at the logits once, and at no values."""
+        call, rows = _call_of(request)._replace(kind="stats", stats=True, train=False), request.query.shape[:-1]
+        top, counts = execute_gaps(call, level)
+        return GapCounts((top / WIDTH).floor().reshape(rows), counts.reshape(*rows, BINS))
 
 
 implementation = Native()
+
+
+def _call_of(request: Request) -> Call:
+    """All of a call but what the normaliser declares."""
+    mask, rows = request.mask, request.query.shape[:-1]
+    query, key, value = _prepare(request)
+    return Call(
+        four_dimensional(query), four_dimensional(key), four_dimensional(value),
+        _flat_mask(mask.keep, rows, request.n_k),
+        _flat_mask(None if mask.bias is None else mask.bias.float(), rows, request.n_k),
+        diagonal=mask.diagonal, scale=request.scale, softcap=request.softcap or 0.0, stats=request.return_stats,
+        train=request.wants_gradient,
+    )  # fmt: skip
 
 
 def _apply(request: Request, call: Call, rows: torch.Size, level: str | None) -> tuple[Call, RowStats | None]:

@@ -16,7 +16,7 @@ import torch
 
 from strop.errors import ArgumentError
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 LEVELS = ("baseline", "avx2", "avx512")
 KINDS = {"softmax": 0, "sparsemax": 1, "entmax15": 2, "stats": 3}
 MOST_COEFFICIENTS = 16
@@ -47,6 +47,7 @@ class Args(ctypes.Structure):
         ("coefficients", ctypes.c_double * MOST_COEFFICIENTS),
         ("threshold", ctypes.c_double),
         ("hold_at", ctypes.c_double),
+        ("gaps", ctypes.c_void_p),
     ]
 
 

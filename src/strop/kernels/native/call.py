@@ -15,6 +15,7 @@ from torch import Tensor
 
 from strop.errors import StateError
 from strop.kernels.native.abi import KINDS, PLANES, Args, Library, library
+from strop.sharpness.gaps import BINS
 
 
 class Call(NamedTuple):
@@ -75,6 +76,17 @@ def execute(call: Call, level: str | None = None, results: Results | None = None
     kernel.run(args, level)
     del tensors  # until here the kernel reads their memory
     return results
+
+
+def execute_gaps(call: Call, level: str | None = None) -> tuple[Tensor, Tensor]:
+    """Run a statistics pass that counts gaps too: the largest logits [B, H, n_q], and counts [B, H, n_q, BINS]."""
+    results = allocate_results(call)
+    counts = call.query.new_empty((*call.query.shape[:-1], BINS + 1), dtype=torch.int32)
+    kernel, args, tensors = prepare(call, results)
+    args.gaps = pointer_to(counts)
+    kernel.run(args, level)
+    del tensors
+    return results.max, counts[..., :BINS]
 
 
 def prepare(call: Call, results: Results) -> tuple[Library, Args, list[Tensor | None]]:

@@ -31,8 +31,10 @@ struct Args {
     int32_t n_coefficients;
     double coefficients[16];                // of the polynomial in the entropy, highest power first
     double threshold, hold_at;              // beta = 1 at or below threshold; entropies past hold_at count as hold_at
+    int32_t *gaps;                          // [B, H, n_q, GAP_ROW]; null where gaps are not counted, which only KIND_STATS does
 };
-constexpr int64_t ABI_VERSION = 3;
+constexpr int64_t ABI_VERSION = 4;
+constexpr int GAP_BINS = 128, GAP_ROW = GAP_BINS + 1, GAPS_IN_NAT = 8;   // bins of an eighth of a nat, and what is beyond
 
 // Planes of `rows`, with y = e - max. A row that only the careful path can do has NaN for its max; one that sees nothing has zeros.
 enum Plane { PLANE_TOP, PLANE_BETA, PLANE_TOTAL, PLANE_SUM, PLANE_MIDDLE, PLANES };   // max, β·log2(e) or τ, share/Σ w, 1/Σ exp(y), mean - max

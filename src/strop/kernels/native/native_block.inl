@@ -127,6 +127,7 @@ static void start_group(Unit &u, Group &g, int64_t row) {
         g.x.n_keys[m] = vi{};
         g.top[m] = splat(HIDDEN), g.beta[m] = load(beta + m * W);
     }
+    if (a.gaps) memset(a.gaps + row_index(a, {u.b, u.h, row}) * GAP_ROW, 0, g.rows * GAP_ROW * sizeof *a.gaps);
 }
 
 // Logits of one key block with bias, cap and mask applied, and the lanes' extremes brought up to date.
@@ -203,6 +204,7 @@ static void one_pass_block(Unit &u, Group &g, Floats key, Floats value, int64_t 
     if (block_logits(u, g, key, j, smaller(BLOCK_KEYS, a.n_k - j), g.s) == NONE) return;
     int64_t keys = keys_in_block(a, g, j);
     if (wants_sums(a) && !raw_weights(a)) add_sums(g, before, g.s, keys);
+    if (a.gaps) count_gaps(a, {u.b, u.h, g.row}, g.rows, before, g.x.max, g.s, keys);
     if (a.kind == KIND_STATS) return;
     move_top(a, g);
     if (raw_weights(a)) weigh<true>(g, g.s, keys, u.p);

@@ -2,6 +2,7 @@
 // logits or values are not finite, or too large for the fast path's mark, or whose β is no ordinary positive number.
 #pragma once
 #include <math.h>
+#include <string.h>
 
 #include "native.h"
 
@@ -136,12 +137,23 @@ inline void careful_output(const Args &a, Row r, const double *w, double *out) {
         else ((float *)a.out)[o + c] = float(out[c]);
 }
 
+// As native_gaps.inl; a row that sees a NaN or +∞ has no keys near it.
+inline void careful_gaps(const Args &a, Row r, const double *x, double max) {
+    int32_t *counts = a.gaps + row_index(a, r) * GAP_ROW;
+    memset(counts, 0, GAP_ROW * sizeof *counts);
+    for (int64_t j = 0; j < a.n_k; j++) {
+        float below = floorf(float(max) * GAPS_IN_NAT) - floorf(float(x[j]) * GAPS_IN_NAT);
+        counts[sees(a, r, j) && below < GAP_BINS ? int(below) : GAP_BINS]++;
+    }
+}
+
 inline int64_t careful_scratch(const Args &a) { return a.n_k + a.dv; }   // doubles
 inline void careful_row(const Args &a, Row r, double *scratch) {
     for (int64_t j = 0; j < a.n_k; j++) scratch[j] = sees(a, r, j) ? careful_logit(a, r, j) : 0.0;
     CarefulSums raw = careful_sums(a, r, scratch, 1.0);
     if (a.n_keys) write_fields(a, r, raw.n_keys, raw.max, raw.min, raw.lse, raw.mean);
     if (a.rows) write_planes(a, r, NAN, 0.0, 0.0, 0.0, 0.0);
+    if (a.gaps) careful_gaps(a, r, scratch, raw.max);
     if (a.kind == KIND_STATS) return;
     careful_weights(a, r, scratch, raw);
     careful_output(a, r, scratch, scratch + a.n_k);

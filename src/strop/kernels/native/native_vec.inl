@@ -18,16 +18,22 @@ static inline vf splat(float x) { return (vf)_mm512_set1_ps(x); }
 static inline vf fma(vf a, vf b, vf c) { return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
 static inline vf maximum(vf a, vf b) { return (vf)_mm512_maskz_max_ps((__mmask16)-1, (__m512)a, (__m512)b); }
 static inline vf minimum(vf a, vf b) { return (vf)_mm512_maskz_min_ps((__mmask16)-1, (__m512)a, (__m512)b); }
+static inline vf floor_of(vf x) { return (vf)_mm512_maskz_roundscale_ps((__mmask16)-1, (__m512)x, 0x09); }
 #elif defined(STROP_AVX2)
 static inline vf splat(float x) { return (vf)_mm256_set1_ps(x); }
 static inline vf fma(vf a, vf b, vf c) { return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
 static inline vf maximum(vf a, vf b) { return (vf)_mm256_max_ps((__m256)a, (__m256)b); }
 static inline vf minimum(vf a, vf b) { return (vf)_mm256_min_ps((__m256)a, (__m256)b); }
+static inline vf floor_of(vf x) { return (vf)_mm256_floor_ps((__m256)x); }
 #else
 static inline vf splat(float x) { return vf{x, x, x, x}; }
 static inline vf fma(vf a, vf b, vf c) { return a * b + c; }
 static inline vf maximum(vf a, vf b) { return select(a > b, a, b); }
 static inline vf minimum(vf a, vf b) { return select(a < b, a, b); }
+static inline vf floor_of(vf x) {
+    for (int i = 0; i < W; i++) x[i] = floorf(x[i]);
+    return x;
+}
 #endif
 
 // 2^y for y <= 0 (a little above is fine), 0 below the normal numbers. Relative error below 2e-7. Not for NaN: rows that hold one
