@@ -1,3 +1,5 @@
+from math import cos, sin
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -208,6 +210,16 @@ def test_drawn_positions_are_distinct_sorted_and_repeatable():
     assert torch.equal(draw_positions(1, 7, 7, Generator()), torch.arange(7)[None])
     with pytest.raises(ValueError, match="spread must be at least the tokens of a sequence, got 12 for 13"):
         draw_positions(1, 13, 12, Generator())
+
+
+def test_each_pair_is_turned_by_its_position_times_its_frequency():
+    x, at = torch.randn(1, 3, 1, 4, generator=Generator().manual_seed(0), dtype=torch.float64), [0, 2, 500]
+    turned = Places.of("rope", 3, 1, 4, x, torch.tensor([at])).turn(x)
+    for token, place in enumerate(at):
+        for pair, angle in enumerate((place, place / 100)):  # 10000^(−2/4) = 1/100
+            a, b = x[0, token, 0, 2 * pair : 2 * pair + 2].tolist()
+            expected = (a * cos(angle) - b * sin(angle), a * sin(angle) + b * cos(angle))
+            assert turned[0, token, 0, 2 * pair : 2 * pair + 2].tolist() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("positions", POSITIONS)

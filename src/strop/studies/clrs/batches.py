@@ -77,4 +77,5 @@ def draw_questions(
 ) -> QuestionBatch:
     """Draw questions of one size, then their positions if there is a `spread` to draw them from."""
     batch = encode_questions([algorithm.sample(size, generator) for _ in range(count)], coder)
-    return replace(batch, positions=draw_positions(*batch.tokens.shape, spread, generator)) if spread else batch
+    length = batch.tokens.shape[1]
+    return replace(batch, positions=draw_positions(count, length, spread, generator)) if spread else batch

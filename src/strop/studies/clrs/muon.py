@@ -40,9 +40,10 @@ class FloatMuon(torch.optim.Optimizer):
 
 def orthogonalise(matrix: Tensor) -> Tensor:
     """The matrix with all its singular values near 1."""
-    x = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.mT
+    wide = matrix.shape[0] <= matrix.shape[1]
+    x: Tensor = matrix if wide else matrix.mT
     x = x / x.norm().clamp(min=1e-7)
     for _ in range(ROUNDS):
         gram = x @ x.mT
         x = A * x + (B * gram + C * gram @ gram) @ x
-    return x if matrix.shape[0] <= matrix.shape[1] else x.mT
+    return x if wide else x.mT
