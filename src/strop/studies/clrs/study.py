@@ -67,7 +67,7 @@ DRAWN: dict[str, Any] = {
         "minimum", "binary_search", "insertion_sort", "bubble_sort", "heapsort", "quicksort",
         "naive_string_matcher", "bfs", "mst_kruskal",
     ),
-    "arms": ("softmax", "adaptive", "softmax>adaptive"),
+    "arms": ("softmax", "adaptive", "softmax>adaptive", "softmax>edge", "softmax>edge-larger"),
     "rates": (5e-3,),
     "budget": TokenBudget(steps=900, products="float32"),
     "shape": DecoderShape(spread=1_024),
