@@ -40,7 +40,9 @@ _EXAMPLES = options.examples(
     help="Of a decoder's tokens: 0, 1, 2 …, or drawn from many more places and sorted, for each sequence.",
 )  # fmt: skip
 @click.option("--quick", is_flag=True, help="The results that come with strop; nothing is trained.")
-@click.option("--algorithms", help=f"Between commas.  [default: {len(ClrsStudy.algorithms)}; of smollm2 two, with drawn positions nine]")
+@click.option(
+    "--algorithms", help=f"Between commas.  [default: {len(ClrsStudy.algorithms)}; smollm2 two, drawn positions nine]"
+)
 @click.option("--arms", help=f"Between commas.  [default: {','.join(ARMS)}]")
 @click.option("--rates", help="Learning rates to choose from, between commas.  [default: each model's own]")
 @click.option("--seeds", type=click.IntRange(min=1), help=f"Models of each arm.  [default: {ClrsStudy.seeds}]")
