@@ -14,19 +14,23 @@ def invoke(*arguments):
     return CliRunner().invoke(strop, [*VERB, *arguments])
 
 
-@pytest.mark.parametrize("model", ["decoder", "smollm2"])
-def test_quick_makes_the_page_from_bundled_results(model, tmp_path):
-    done = invoke("--quick", "--model", model, "--out", str(tmp_path), "--json")
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [("decoder", ()), ("smollm2", ("--model", "smollm2")), ("drawn", ("--positions", "drawn"))],
+)
+def test_quick_makes_the_page_from_bundled_results(name, asked, tmp_path):
+    done = invoke("--quick", *asked, "--out", str(tmp_path), "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert any("at inference alone" in verdict for verdict in found["verdicts"])
     assert {row["arm"] for row in found["records"]} >= {"softmax", "adaptive", "softmax>adaptive"}
-    assert (tmp_path / "clrs-text" / f"{model}.html").stat().st_size > 10_000
+    assert (tmp_path / "clrs-text" / f"{name}.html").stat().st_size > 10_000
 
 
 def test_a_tiny_study_trains_and_the_same_command_continues(tmp_path):
     tiny = ("--algorithms", "minimum", "--arms", "softmax", "--seeds", "1", "--problems", "2")
-    arguments = (*tiny, "--steps", "1", "--workers", "1", "--out", str(tmp_path))
+    small = ("--positions", "drawn", "--width", "16", "--steps", "1")
+    arguments = (*tiny, *small, "--workers", "1", "--out", str(tmp_path))
     done = invoke(*arguments)
     assert done.exit_code == 0, done.output
     assert "1 of 1 models tested." in done.stdout
@@ -40,6 +44,12 @@ def test_a_tiny_study_trains_and_the_same_command_continues(tmp_path):
     [
         (["--quick", "--steps", "7"], "--quick must come alone: --steps would need training"),
         (["--algorithms", "bogosort"], "algorithm must be known, got 'bogosort'"),
+        (
+            ["--model", "smollm2", "--positions", "drawn"],
+            "--positions drawn and --width must come with --model decoder",
+        ),
+        (["--width", "50"], "width must be an even multiple of heads, got 50 for 4 heads"),
+        (["--quick", "--width", "64"], "--quick must come alone: --width would need training"),
         (["--arms", "softmax,hard"], "arm must be known, got 'hard'"),
         (["--address", "auto"], "--address must come with --engine ray"),
     ],

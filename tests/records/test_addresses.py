@@ -43,3 +43,13 @@ def test_equal_configs_have_equal_addresses_and_others_do_not():
 def test_what_json_cannot_hold_is_refused_with_its_place(config, place):
     with pytest.raises(records.RecordsError, match=place):
         records.address(config)
+
+
+def test_a_later_field_counts_only_when_it_is_not_its_default():
+    @dataclass(frozen=True)
+    class Shape:
+        width: int
+        spread: int = field(default=0, metadata=records.LATER)
+
+    assert records.canonical(Shape(3)) == records.canonical(Shape(3, 0)) == '{"class":"Shape","width":3}'
+    assert records.canonical(Shape(3, 5)) == '{"class":"Shape","spread":5,"width":3}'

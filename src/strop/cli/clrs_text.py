@@ -13,7 +13,7 @@ from strop.cli import options, output
 from strop.cli.engines import choose_engine, engine_options
 from strop.cli.kept import keep
 from strop.studies import RUNS
-from strop.studies.clrs.configs import CLRS_FOLDER
+from strop.studies.clrs.configs import CLRS_FOLDER, DecoderShape
 from strop.studies.clrs.study import ARMS, ClrsStudy
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ _EXAMPLES = options.examples(
     "strop reproduce clrs-text --quick                    # the results that come with strop: seconds",
     "strop reproduce clrs-text                            # train every arm and seed: half an hour of one core",
     "strop reproduce clrs-text --model smollm2            # SmolLM2 with LoRA on two algorithms",
+    "strop reproduce clrs-text --positions drawn --quick  # decoders that see the distances of long inputs in training",
     "strop reproduce clrs-text --algorithms minimum,bubble_sort --arms softmax,adaptive --seeds 1",
     "strop reproduce clrs-text --engine ray --address auto   # the same runs on a cluster that shares --out",
 )
@@ -34,19 +35,26 @@ _EXAMPLES = options.examples(
     "--model", type=click.Choice(["decoder", "smollm2"]), default="decoder", show_default=True,
     help="A small decoder from scratch, or SmolLM2 with low-rank changes.",
 )  # fmt: skip
+@click.option(
+    "--positions", type=click.Choice(["consecutive", "drawn"]), default="consecutive", show_default=True,
+    help="Of a decoder's tokens: 0, 1, 2 …, or drawn from many more places and sorted, for each sequence.",
+)  # fmt: skip
 @click.option("--quick", is_flag=True, help="The results that come with strop; nothing is trained.")
-@click.option("--algorithms", help=f"Between commas.  [default: {len(ClrsStudy.algorithms)}; of smollm2 two]")
+@click.option(
+    "--algorithms", help=f"Between commas.  [default: {len(ClrsStudy.algorithms)}; smollm2 two, drawn positions nine]"
+)
 @click.option("--arms", help=f"Between commas.  [default: {','.join(ARMS)}]")
 @click.option("--rates", help="Learning rates to choose from, between commas.  [default: each model's own]")
 @click.option("--seeds", type=click.IntRange(min=1), help=f"Models of each arm.  [default: {ClrsStudy.seeds}]")
 @click.option("--problems", type=click.IntRange(min=1), help=f"Questions a size.  [default: {ClrsStudy.problems}]")
+@click.option("--width", type=click.IntRange(min=1), help=f"Of a decoder.  [default: {DecoderShape.width}]")
 @click.option("--steps", type=click.IntRange(min=1), help="Training steps.  [default: each model's own]")
 @engine_options
-@options.out(RUNS, "Folder for runs; the page becomes <out>/clrs-text/MODEL.html.")
+@options.out(RUNS, "Folder for runs; the page becomes <out>/clrs-text/MODEL.html, or drawn.html.")
 @options.json_flag
 def command(
-    model: str, quick: bool, place: str, address: str | None, workers: int | None, out: Path, as_json: bool,
-    **chosen: Any,
+    model: str, positions: str, quick: bool, place: str, address: str | None, workers: int | None, out: Path,
+    as_json: bool, **chosen: Any,
 ) -> None:  # fmt: skip
     """Train small models to do classical algorithms written as text, test them at larger sizes, and write the page.
 
@@ -57,26 +65,32 @@ def command(
     given = {name: value for name, value in chosen.items() if value is not None}
     if quick and given:
         raise click.UsageError(f"--quick must come alone: --{next(iter(given))} would need training. Leave one out.")
+    if model != "decoder" and (positions == "drawn" or "width" in given):
+        raise click.UsageError("--positions drawn and --width must come with --model decoder. Leave one out.")
     _extras.need("report")
     options.check_folder(out)
     from strop.studies.clrs.bundled import read_bundled
 
-    result = read_bundled(model, out) if quick else _run(_study(model, **given), out, engine, as_json)
-    _print(result, result.report(out / CLRS_FOLDER / f"{model}.html"), as_json)
+    name = "drawn" if positions == "drawn" else model
+    result = read_bundled(name, out) if quick else _run(_study(name, **given), out, engine, as_json)
+    _print(result, result.report(out / CLRS_FOLDER / f"{name}.html"), as_json)
     if result.failures:
         raise click.exceptions.Exit(1)
 
 
-def _study(model: str, **given: Any) -> ClrsStudy:
+def _study(name: str, **given: Any) -> ClrsStudy:
     from dataclasses import replace
 
-    steps = given.pop("steps", None)
-    for name in given.keys() & {"algorithms", "arms"}:
-        given[name] = tuple(given[name].split(","))
+    from strop.studies.clrs.bundled import BUNDLED
+
+    deeper = {"budget": ("steps",), "shape": ("width",)}
+    inner = {part: {key: given.pop(key) for key in keys if key in given} for part, keys in deeper.items()}
+    for key in given.keys() & {"algorithms", "arms"}:
+        given[key] = tuple(given[key].split(","))
     if "rates" in given:
         given["rates"] = options.read_rates(given["rates"])
-    study = ClrsStudy(**given) if model == "decoder" else ClrsStudy.lora(**given)
-    return study if steps is None else replace(study, budget=replace(study.budget, steps=steps))
+    study = BUNDLED[name](**given)
+    return replace(study, **{part: replace(getattr(study, part), **changes) for part, changes in inner.items()})
 
 
 def _run(study: ClrsStudy, out: Path, engine: Engine, as_json: bool) -> ClrsResult:

@@ -10,7 +10,7 @@ The rest is standard library only, and nothing here loads torch: the command lin
 """
 
 from strop.errors import DamagedFileError, RecordsError, StropError
-from strop.records.addresses import address, canonical, short_id
+from strop.records.addresses import LATER, address, canonical, short_id
 from strop.records.files import (
     Record,
     Value,
@@ -31,6 +31,7 @@ from strop.records.origin import instruction_set, provenance
 from strop.records.run import Run, runs
 
 __all__ = [
+    "LATER",
     "DamagedFileError",
     "Record",
     "RecordsError",

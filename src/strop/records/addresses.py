@@ -1,7 +1,8 @@
 """The content address of a config: sha256 of its canonical JSON. Equal configs, equal addresses.
 
 Canonical: keys sorted, no spaces, tuples as lists, a dataclass as its fields plus "class": its name (`class`
-can be no field's name). So 1 and 1.0 differ; a default spelt out changes nothing; a new field changes it.
+can be no field's name). So 1 and 1.0 differ; a default spelt out changes nothing; a new field changes it, unless its
+metadata is LATER: then it is left out as long as it has its default, and what was made before it keeps its address.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ import math
 from collections.abc import Mapping
 
 from strop.errors import RecordsError
+
+LATER = {"later": True}
+"""Metadata of a field that came after configs had been made without it."""
 
 
 def canonical(config: object) -> str:
@@ -32,7 +36,9 @@ def short_id(config: object) -> str:
 
 def _plain(value: object, place: str) -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        fields = {
+            field.name: getattr(value, field.name) for field in dataclasses.fields(value) if _counts(field, value)
+        }
         return {"class": type(value).__name__, **{k: _plain(v, f"{place}.{k}") for k, v in fields.items()}}
     if isinstance(value, Mapping):
         return {_key(key, place): _plain(item, f"{place}[{key!r}]") for key, item in value.items()}
@@ -44,6 +50,10 @@ def _plain(value: object, place: str) -> object:
         f"{place} must be a dataclass, dict, list, tuple, str, int, finite float, bool or None, "
         f"got {value!r}. Store a plain value that rebuilds it."
     )
+
+
+def _counts(field: dataclasses.Field[object], value: object) -> bool:
+    return "later" not in field.metadata or getattr(value, field.name) != field.default
 
 
 def _key(key: object, place: str) -> str:

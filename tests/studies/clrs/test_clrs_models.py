@@ -10,9 +10,11 @@ from torch import nn
 from strop.engine import Serial
 from strop.errors import ArgumentError
 from strop.studies.clrs import ClrsStudy, LoraShape, TokenBudget, run_clrs
+from strop.studies.clrs.batches import draw_questions
 from strop.studies.clrs.configs import Lesson
 from strop.studies.clrs.fitting import draw_parts, make_optimisers
 from strop.studies.clrs.models import multiply_in_bfloat16, open_learner
+from strop.studies.clrs.muon import FloatMuon
 from strop.studies.clrs.study import LORA
 from strop.studies.clrs.text import Vocabulary, find_algorithm
 from strop.studies.problems import stream
@@ -45,6 +47,35 @@ def test_arms_of_a_seed_start_alike_and_see_the_same_questions():
     assert len(drawn[0]) == 2
     assert all(torch.equal(a, b) for a, b in zip(*drawn, strict=True))
     assert all(400 < part.numel() <= 600 for part in drawn[0])  # half of 1,024 tokens
+
+
+def test_drawn_positions_are_the_same_in_all_arms_and_change_no_question_of_a_test():
+    shape = replace(STUDY.shape, spread=500)
+    arms = [replace(STUDY, shape=shape).training(arm, 1e-3, 1) for arm in ("softmax", "adaptive")]
+    drawn = []
+    for training in arms:
+        with open_learner(training) as learner:
+            parts = draw_parts(training.lessons, learner.coder, training.budget, stream("t"), learner.spread)
+            drawn.append([part.positions for part in parts])
+    assert all(torch.equal(one, two) for one, two in zip(*drawn, strict=True))
+    batch, plain = (draw_questions(find_algorithm("minimum"), 5, 3, learner.coder, stream("t"), n) for n in (500, 0))
+    assert plain.positions is None
+    assert torch.equal(batch.tokens, plain.tokens)
+    assert torch.equal(batch.part(slice(1, 3)).positions, batch.positions[1:])
+    assert torch.equal(learner.answer(batch), learner.model(batch.tokens, batch.asked, batch.positions))
+    assert not torch.equal(learner.answer(batch), learner.answer(plain))
+
+
+def test_float_muon_is_torchs_within_its_rounding():
+    for shape in ((8, 24), (24, 8)):
+        grads = torch.randn(3, *shape, generator=stream("g"))
+        one, two = (nn.Parameter(torch.zeros(shape)) for _ in range(2))
+        ways = [torch.optim.Muon([one], weight_decay=0.0, adjust_lr_fn="match_rms_adamw"), FloatMuon([two])]
+        for grad in grads:
+            one.grad, two.grad = grad.clone(), grad.clone()
+            for way in ways:
+                way.step()
+        assert (one - two).norm() < 0.03 * one.norm()
 
 
 def test_products_in_bfloat16_are_near_and_an_embedding_that_shares_a_weight_is_left_alone():

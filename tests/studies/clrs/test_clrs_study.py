@@ -1,11 +1,14 @@
 """The CLRS-Text study in small: every arm runs, the same call continues, bad settings are one line."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from strop import attention
 from strop.engine import Serial
 from strop.errors import ArgumentError
+from strop.records import canonical, short_id
 from strop.studies.clrs import ClrsStudy, DecoderShape, TokenBudget, read_clrs, run_clrs
 from strop.studies.clrs.batches import draw_questions, encode_questions
 from strop.studies.clrs.models import open_learner
@@ -42,7 +45,20 @@ def test_every_arm_runs_and_is_kept(tmp_path):
     assert page.index("Adaptive temperature at inference alone") < page.index("<figure")
 
 
+def test_drawn_positions_run_and_old_studies_keep_their_addresses(tmp_path):
+    study = replace(TINY, shape=replace(TINY.shape, spread=400), arms=("softmax", "softmax>adaptive"), problems=2)
+    result = run_clrs(study, tmp_path, Serial())
+    assert not result.failures
+    assert result.standing == "2 of 2 models tested."
+    assert short_id(ClrsStudy()) == "7372145ac166"
+    assert canonical(study) != canonical(replace(study, shape=TINY.shape))
+
+
 def test_bad_settings_are_refused():
+    with pytest.raises(ArgumentError, match="spread must not be negative, got -1"):
+        DecoderShape(spread=-1)
+    with pytest.raises(ArgumentError, match="width must be an even multiple of heads, got 50 for 4 heads"):
+        DecoderShape(width=50)
     with pytest.raises(ArgumentError, match="arm must be known, got 'hard'"):
         ClrsStudy(arms=("hard",))
     with pytest.raises(ArgumentError, match="algorithm must be known, got 'bogosort'"):

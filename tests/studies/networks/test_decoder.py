@@ -1,3 +1,5 @@
+from math import cos, sin
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -6,7 +8,7 @@ from torch import Generator
 import strop
 from strop.normalisers import TRA, Differential, Linear, MultiToken, Selective, Sigmoid, Softpick, StickBreaking
 from strop.studies.networks.decoder import Decoder, DecoderConfig
-from strop.studies.networks.positions import POSITIONS, Places
+from strop.studies.networks.positions import POSITIONS, Places, draw_positions
 from strop.studies.problems import find_problem
 
 HEADS, HEAD_DIM = 4, 4
@@ -196,3 +198,44 @@ def test_it_learns_to_copy_four_symbols(name):
         optimiser.step()
     problems = task.sample(64, 4, draw)
     assert (model(*problems.arguments).argmax(-1) == problems.answers).float().mean() > 0.95
+
+
+def test_drawn_positions_are_distinct_sorted_and_repeatable():
+    one, two = (draw_positions(50, 13, 40, Generator().manual_seed(5)) for _ in range(2))
+    assert torch.equal(one, two)
+    assert (one.diff() > 0).all()
+    assert one.min() == 0
+    assert one.max() == 39
+    assert one.unique(dim=0).shape == one.shape
+    assert torch.equal(draw_positions(1, 7, 7, Generator()), torch.arange(7)[None])
+    with pytest.raises(ValueError, match="spread must be at least the tokens of a sequence, got 12 for 13"):
+        draw_positions(1, 13, 12, Generator())
+
+
+def test_each_pair_is_turned_by_its_position_times_its_frequency():
+    x, at = torch.randn(1, 3, 1, 4, generator=Generator().manual_seed(0), dtype=torch.float64), [0, 2, 500]
+    turned = Places.of("rope", 3, 1, 4, x, torch.tensor([at])).turn(x)
+    for token, place in enumerate(at):
+        for pair, angle in enumerate((place, place / 100)):  # 10000^(−2/4) = 1/100
+            a, b = x[0, token, 0, 2 * pair : 2 * pair + 2].tolist()
+            expected = (a * cos(angle) - b * sin(angle), a * sin(angle) + b * cos(angle))
+            assert turned[0, token, 0, 2 * pair : 2 * pair + 2].tolist() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_consecutive_positions_are_the_usual_turn_and_only_distances_count(positions):
+    model, count = decoder(positions=positions), torch.arange(13).repeat(2, 1)
+    assert torch.equal(model(tokens()), model(tokens(), positions=count))
+    torch.testing.assert_close(model(tokens()), model(tokens(), positions=count + 100))
+    moved = model(tokens(), positions=count * torch.tensor([[1], [3]]))
+    torch.testing.assert_close(moved[0], model(tokens())[0])
+    assert torch.allclose(moved[1], model(tokens())[1], atol=1e-3) == (positions == "nope")
+
+
+def test_each_sequence_is_looked_at_where_it_stands():
+    model, at = decoder(), draw_positions(2, 13, 90, Generator().manual_seed(5))
+    for both, alone in zip(
+        model.attention_stats(tokens(), at), model.attention_stats(tokens()[1:], at[1:]), strict=True
+    ):
+        torch.testing.assert_close(both.entropy[1:], alone.entropy)
+    assert not torch.allclose(both.entropy, model.attention_stats(tokens())[-1].entropy, atol=1e-3)

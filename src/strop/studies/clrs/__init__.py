@@ -5,6 +5,7 @@ configs.py   what one run depends on
 batches.py   questions as tensors
 models.py    a decoder from scratch, or a pretrained model with low-rank changes, with any normaliser
 fitting.py   training, of a model or of an edge
+muon.py      an optimiser for processors without products in bfloat16
 placed.py    adaptive temperature in some rows alone
 marking.py   exact answers, right tokens, attention by digit
 runs.py      one run in one process

@@ -10,13 +10,14 @@ and only then: so exact match needs one forward pass.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
 from torch import Generator, Tensor
 
 from strop.studies.clrs.text.algorithm import Algorithm, Question
+from strop.studies.networks.positions import draw_positions
 from strop.studies.problems.task import IGNORE
 
 
@@ -39,11 +40,12 @@ class TextCoder(Protocol):
 
 @dataclass(frozen=True)
 class QuestionBatch:
-    """Questions of one size: tokens, targets and digit places, each [count, T]."""
+    """Questions of one size: tokens, targets, digit places, and positions if they are drawn, each [count, T]."""
 
     tokens: Tensor
     target: Tensor
     places: Tensor
+    positions: Tensor | None = None
 
     @property
     def asked(self) -> Tensor:
@@ -52,7 +54,8 @@ class QuestionBatch:
 
     def part(self, rows: slice) -> QuestionBatch:
         """Some of the questions."""
-        return QuestionBatch(self.tokens[rows], self.target[rows], self.places[rows])
+        positions = None if self.positions is None else self.positions[rows]
+        return QuestionBatch(self.tokens[rows], self.target[rows], self.places[rows], positions)
 
 
 def encode_questions(questions: Sequence[Question], coder: TextCoder) -> QuestionBatch:
@@ -70,7 +73,9 @@ def encode_questions(questions: Sequence[Question], coder: TextCoder) -> Questio
 
 
 def draw_questions(
-    algorithm: Algorithm, size: int, count: int, coder: TextCoder, generator: Generator
+    algorithm: Algorithm, size: int, count: int, coder: TextCoder, generator: Generator, spread: int = 0
 ) -> QuestionBatch:
-    """Draw questions of one size."""
-    return encode_questions([algorithm.sample(size, generator) for _ in range(count)], coder)
+    """Draw questions of one size, then their positions if there is a `spread` to draw them from."""
+    batch = encode_questions([algorithm.sample(size, generator) for _ in range(count)], coder)
+    length = batch.tokens.shape[1]
+    return replace(batch, positions=draw_positions(count, length, spread, generator)) if spread else batch

@@ -17,8 +17,12 @@ from strop.studies.clrs.report.tables import PLACE_ARMS
 from strop.studies.clrs.result import ClrsResult
 from strop.studies.clrs.study import ClrsStudy
 
-BUNDLED: dict[str, Callable[[], ClrsStudy]] = {"decoder": ClrsStudy, "smollm2": ClrsStudy.lora}
-"""Model → the study whose results are bundled."""
+BUNDLED: dict[str, Callable[..., ClrsStudy]] = {
+    "decoder": ClrsStudy,
+    "drawn": ClrsStudy.drawn,
+    "smollm2": ClrsStudy.lora,
+}
+"""Name → the study whose results are bundled: of decoders, of decoders with drawn positions, of SmolLM2."""
 DIGITS = 4
 _DERIVED = ("exact", "region", "problems", "length", "answers", "edge_numbers", "loss")
 """What is not kept: it follows from the rest, or nothing is made of it."""
@@ -28,7 +32,7 @@ def read_bundled(name: str, root: str | Path) -> ClrsResult:
     """Return the results that come with the package.
 
     Args:
-        name: decoder or smollm2.
+        name: decoder, drawn or smollm2.
         root: the folder to which a report would go.
 
     Raises:

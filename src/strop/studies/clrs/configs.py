@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from strop._checks import require, require_known, require_number
+from strop.records import LATER
 
 CLRS_FOLDER = "clrs-text"
 """The folder of the study under a folder of runs."""
@@ -25,7 +26,8 @@ class TokenBudget:
         warmup: steps over which the learning rate rises; after them it falls along a cosine to zero.
         optimiser: "muon" for the matrices of a decoder's layers and AdamW for the rest, or "adamw" for all.
         clip: the largest norm of a gradient.
-        products: what linear layers multiply in, in training and test: "bfloat16" or "float32". All else is float32.
+        products: what linear layers, in training and test, and Muon multiply in: "bfloat16" or "float32". All else is
+            float32.
 
     Examples:
         >>> from strop.studies.clrs import TokenBudget
@@ -63,6 +65,7 @@ class DecoderShape:
         layers: how many layers.
         smear: let each key hold a learned share of the key before it.
         expansion: width of the MLP as a multiple of `width`.
+        spread: the number of places from which the positions of a sequence are drawn; 0 = consecutive positions.
 
     Examples:
         >>> from strop.studies.clrs import DecoderShape
@@ -75,6 +78,12 @@ class DecoderShape:
     layers: int = 4
     smear: bool = True
     expansion: int = 4
+    spread: int = field(default=0, metadata=LATER)
+
+    def __post_init__(self) -> None:
+        require(self.spread >= 0, "spread must not be negative", self.spread)
+        fits = self.width >= 1 and self.width % (2 * self.heads) == 0
+        require(fits, "width must be an even multiple of heads", f"{self.width} for {self.heads} heads")
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from torch import Generator, nn
 from strop.studies.clrs.batches import QuestionBatch, TextCoder, draw_questions
 from strop.studies.clrs.configs import Lesson, TokenBudget
 from strop.studies.clrs.models import Learner
+from strop.studies.clrs.muon import FloatMuon
 from strop.studies.clrs.text.algorithm import Algorithm
 from strop.studies.clrs.text.catalogue import find_algorithm
 from strop.studies.problems.streams import stream
@@ -44,7 +45,7 @@ def fit_answers(
         for value in learned.values():
             value.grad = None
         loss = 0.0
-        for batch in draw_parts(lessons, learner.coder, budget, generator):
+        for batch in draw_parts(lessons, learner.coder, budget, generator, learner.spread):
             part = F.cross_entropy(learner.answer(batch), batch.target[batch.asked])
             (part / parts).backward()
             loss += part.item() / parts
@@ -66,12 +67,10 @@ def make_optimisers(learned: Mapping[str, nn.Parameter], budget: TokenBudget) ->
     rest = [value for name, value in learned.items() if name not in matrices]
     out: list[torch.optim.Optimizer] = []
     if matrices:
+        chosen = [learned[name] for name in learned if name in matrices]
+        half = budget.products == "bfloat16"
         out.append(
-            torch.optim.Muon(
-                [learned[name] for name in learned if name in matrices],
-                weight_decay=0.0,
-                adjust_lr_fn="match_rms_adamw",
-            )
+            torch.optim.Muon(chosen, weight_decay=0.0, adjust_lr_fn="match_rms_adamw") if half else FloatMuon(chosen)
         )
     if rest:
         out.append(torch.optim.AdamW(rest, betas=(0.9, 0.98), weight_decay=0.0))
@@ -79,7 +78,7 @@ def make_optimisers(learned: Mapping[str, nn.Parameter], budget: TokenBudget) ->
 
 
 def draw_parts(
-    lessons: Sequence[Lesson], coder: TextCoder, budget: TokenBudget, generator: Generator
+    lessons: Sequence[Lesson], coder: TextCoder, budget: TokenBudget, generator: Generator, spread: int = 0
 ) -> Iterator[QuestionBatch]:
     """The questions of one step: different algorithms, a size of each, all parts of about as many tokens."""
     parts = min(budget.parts, len(lessons))
@@ -87,4 +86,4 @@ def draw_parts(
         algorithm, sizes = find_algorithm(lessons[i].algorithm), lessons[i].sizes
         size = sizes[int(torch.randint(len(sizes), (), generator=generator))]
         count = max(1, budget.tokens // parts // count_question_tokens(algorithm, size, coder))
-        yield draw_questions(algorithm, size, count, coder, generator)
+        yield draw_questions(algorithm, size, count, coder, generator, spread)

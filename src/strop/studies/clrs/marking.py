@@ -30,7 +30,7 @@ def mark_size(
     learner: Learner, algorithm: Algorithm, size: int, count: int, generator: Generator, *, places: bool = True
 ) -> list[Record]:
     """A row for the size, with `rights` a digit for each question, then a row for each digit place."""
-    batch = draw_questions(algorithm, size, count, learner.coder, generator)
+    batch = draw_questions(algorithm, size, count, learner.coder, generator, learner.spread)
     right, loss = _answer(learner, batch)
     exact = (right | ~batch.asked).all(1)
     whole: Record = {
@@ -63,7 +63,7 @@ def _answer(learner: Learner, batch: QuestionBatch) -> tuple[Tensor, float]:
 
 def _mark_places(learner: Learner, batch: QuestionBatch, right: Tensor) -> list[Record]:
     few = batch.part(slice(0, LOOKED_AT))
-    looks = _look(learner.model, few.tokens) if isinstance(learner.model, Decoder) and learner.choice is None else {}
+    looks = _look(learner.model, few) if isinstance(learner.model, Decoder) and learner.choice is None else {}
     out: list[Record] = []
     for place in sorted(set(batch.places[batch.asked].tolist())):
         at, seen = batch.asked & (batch.places == place), few.asked & (few.places == place)
@@ -72,9 +72,9 @@ def _mark_places(learner: Learner, batch: QuestionBatch, right: Tensor) -> list[
     return out
 
 
-def _look(model: Decoder, tokens: Tensor) -> dict[str, Tensor]:
+def _look(model: Decoder, batch: QuestionBatch) -> dict[str, Tensor]:
     """Entropy, β and top weight of every row [count, T], means over heads and layers."""
-    layers, rule = model.attention_stats(tokens), AdaptiveTemperature()
+    layers, rule = model.attention_stats(batch.tokens, batch.positions), AdaptiveTemperature()
     entropy = [layer.rows.entropy.double() for layer in layers]
     beta = [rule.inverse_temperature(layer.rows).double() for layer in layers]
     top = [layer.top_weight.double() for layer in layers]

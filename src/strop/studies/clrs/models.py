@@ -42,18 +42,22 @@ RULE = "normaliser"
 
 @dataclass(frozen=True)
 class Learner:
-    """A model that takes (tokens, asked), its coder, what of it is learned, by name, and which rows are sharpened."""
+    """A model that takes (tokens, asked, positions), its coder, and what of it is learned, by name.
+
+    Then which rows are sharpened, if not all, and the number of places from which positions are drawn, if they are.
+    """
 
     model: nn.Module
     coder: TextCoder
     learned: dict[str, nn.Parameter]
     choice: RowChoice | None = None
+    spread: int = 0
 
     def answer(self, batch: QuestionBatch) -> Tensor:
         """Logits [answers, vocabulary]."""
         if self.choice is not None:
             self.choice.look_at(batch)
-        return cast(Tensor, self.model(batch.tokens, batch.asked))
+        return cast(Tensor, self.model(batch.tokens, batch.asked, batch.positions))
 
     @property
     def rules(self) -> dict[str, nn.Parameter]:
@@ -98,12 +102,12 @@ def open_learner(training: ClrsTraining, rule: str | None = None) -> Iterator[Le
 
 def _make_decoder(training: ClrsTraining, shape: DecoderShape, rule: str) -> Learner:
     coder = Vocabulary(*(find_algorithm(lesson.algorithm) for lesson in training.lessons))
-    config = DecoderConfig(len(coder), **asdict(shape))
+    config = DecoderConfig(len(coder), **{name: value for name, value in asdict(shape).items() if name != "spread"})
     choice, make = choose_rule(rule, shape.heads)
     model = Decoder(config, make, stream("initial weights", training.seed))
     if training.budget.products == "bfloat16":
         multiply_in_bfloat16(model)
-    return Learner(model, coder, dict(model.named_parameters()), choice)
+    return Learner(model, coder, dict(model.named_parameters()), choice, shape.spread)
 
 
 @contextmanager
@@ -154,9 +158,9 @@ class _AnswersOnly(nn.Module):
         super().__init__()
         self.inner = inner
 
-    def forward(self, tokens: Tensor, asked: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, asked: Tensor, positions: Tensor | None) -> Tensor:
         """Logits [answers, vocabulary]."""
-        hidden = self.inner.base_model(tokens, use_cache=False).last_hidden_state
+        hidden = self.inner.base_model(tokens, position_ids=positions, use_cache=False).last_hidden_state
         return cast(Tensor, self.inner.get_output_embeddings()(hidden[asked]))
 
 

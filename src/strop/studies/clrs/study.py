@@ -62,6 +62,19 @@ LORA: dict[str, Any] = {
 }
 """The study of a pretrained model."""
 
+DRAWN: dict[str, Any] = {
+    "algorithms": (
+        "minimum", "binary_search", "insertion_sort", "bubble_sort", "heapsort", "quicksort",
+        "naive_string_matcher", "bfs", "mst_kruskal",
+    ),
+    "arms": ("softmax", "adaptive", "softmax>adaptive", "softmax>edge", "softmax>edge-larger"),
+    "rates": (5e-3,),
+    "budget": TokenBudget(steps=900, products="float32"),
+    "shape": DecoderShape(spread=1_024),
+    "problems": 64,
+}  # fmt: skip
+"""The study with drawn positions: three times as many places as the longest test has tokens, one rate for all arms."""
+
 
 @dataclass(frozen=True)
 class ClrsStudy:
@@ -109,6 +122,11 @@ class ClrsStudy:
     def lora(cls, **changes: Any) -> ClrsStudy:
         """SmolLM2 with low-rank changes on two algorithms, one seed; `changes` are fields of your own."""
         return cls(**{**LORA, **changes})
+
+    @classmethod
+    def drawn(cls, **changes: Any) -> ClrsStudy:
+        """Decoders with drawn positions; `changes` are fields of your own."""
+        return cls(**{**DRAWN, **changes})
 
     def __post_init__(self) -> None:
         for name in ("algorithms", "arms", "rates"):

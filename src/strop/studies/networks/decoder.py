@@ -140,9 +140,12 @@ class Decoder(nn.Module):
         for layer in self.layers:
             layer.normaliser = build_seeded(make, generator)
 
-    def forward(self, tokens: Tensor, asked: Tensor | None = None) -> Tensor:
-        """Logits [batch, T, vocabulary] of tokens [batch, T]; [answers, vocabulary] where a mask `asked` says so."""
-        x, places = self._start(tokens)
+    def forward(self, tokens: Tensor, asked: Tensor | None = None, positions: Tensor | None = None) -> Tensor:
+        """Logits [batch, T, vocabulary] of tokens [batch, T]; [answers, vocabulary] where a mask `asked` says so.
+
+        Tokens stand at `positions` [batch, T], or at 0 … T − 1.
+        """
+        x, places = self._start(tokens, positions)
         for layer in self.layers:
             x = layer(x, places)
         x = x if asked is None else x[asked]
@@ -150,13 +153,14 @@ class Decoder(nn.Module):
         return out
 
     @torch.no_grad()
-    def attention_stats(self, tokens: Tensor) -> list[AttentionSummary]:
+    def attention_stats(self, tokens: Tensor, positions: Tensor | None = None) -> list[AttentionSummary]:
         """Statistics of every layer, each field [batch, heads, T]; sequences go one by one, O(heads·T²) memory."""
-        found = [self._stats_of_one(row[None]) for row in tokens]
+        at = [None] * len(tokens) if positions is None else positions[:, None]
+        found = [self._stats_of_one(row[None], one) for row, one in zip(tokens, at, strict=True)]
         return [_join_summaries([one[index] for one in found]) for index in range(self.config.layers)]
 
-    def _stats_of_one(self, tokens: Tensor) -> list[AttentionSummary]:
-        x, places = self._start(tokens)
+    def _stats_of_one(self, tokens: Tensor, positions: Tensor | None) -> list[AttentionSummary]:
+        x, places = self._start(tokens, positions)
         found = []
         for layer in cast(Iterable[DecoderLayer], self.layers):
             rows, weights = layer.weights(x, places)
@@ -164,9 +168,10 @@ class Decoder(nn.Module):
             x = layer(x, places)
         return found
 
-    def _start(self, tokens: Tensor) -> tuple[Tensor, Places]:
+    def _start(self, tokens: Tensor, positions: Tensor | None) -> tuple[Tensor, Places]:
         x: Tensor = self.embedding(tokens)
-        return x, Places.of(self.config.positions, tokens.shape[1], self.config.heads, self.config.head_dim, x)
+        shape = self.config
+        return x, Places.of(shape.positions, tokens.shape[1], shape.heads, shape.head_dim, x, positions)
 
 
 def smear_keys(key: Tensor, share: Tensor) -> Tensor:

@@ -28,8 +28,10 @@ ROWS = (
 )
 METHOD = (
     "One model an arm and seed learns all algorithms at once; answers alone are learned. All arms of a seed start from "
-    "the same weights and see the same questions. The learning rate is chosen by the loss of seed 0 on fresh questions "
-    "of training sizes, with fewer steps; test sizes choose nothing. Exact: every token of the answer is the model's "
+    "the same weights and see the same questions. Of several rates one is chosen by the loss of seed 0 on fresh "
+    "questions of training sizes, with fewer steps; test sizes choose nothing. Positions are consecutive; where the "
+    "decoder has a spread, those of each sequence are drawn from that many places and sorted, in training and test "
+    "(arXiv 2305.16843). Exact: every token of the answer is the model's "
     "first choice, which is what greedy decoding writes. Arms a>b are trained with a and tested with b; an edge is "
     "β = max(0, 1 + a + b·log(n/256)) for each head, learned with all else frozen at training sizes, or, edge-larger, "
     "at 1¼ times the largest, which is one of the sizes tested as beyond."
