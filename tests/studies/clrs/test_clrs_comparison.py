@@ -45,3 +45,10 @@ def test_a_verdict_is_by_the_corrected_p_over_seeds_and_another_by_that_over_que
     minimum, *_ = compare_arm(RECORDS, ("minimum", "heapsort"), "adaptive", "beyond", "exact")
     assert (minimum.verdict, minimum.verdict_on_questions) == ("–", "better")
     assert seed_interval([0.5]) == (None, None)
+
+
+def test_nothing_is_compared_with_a_softmax_that_was_not_tested():
+    alone = rows("adaptive", "bfs", ["r0001", "r0000"])
+    assert compare_arm(alone, ("bfs",), "adaptive", "beyond", "exact") == []
+    other_seed = [row | {"seed": 2} for row in rows("softmax", "bfs", ["r1111"])]
+    assert compare_arm(alone + other_seed, ("bfs",), "adaptive", "beyond", "exact") == []

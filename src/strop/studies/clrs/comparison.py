@@ -59,10 +59,11 @@ Scores = Mapping[tuple[str, str], Mapping[int, float]]
 def compare_arm(
     records: Sequence[Record], algorithms: Sequence[str], arm: str, region: str, value: str
 ) -> list[ArmComparison]:
-    """Every algorithm that both have, then the mean of them; corrected p-values."""
+    """Every algorithm that both have seeds of, then the mean of them; corrected p-values. None without softmax."""
     there = [row for row in records if row["place"] is None and row["region"] == region]
     scores = score_by_seed(there, value)
-    found = [_compare(there, scores, algorithm, arm) for algorithm in algorithms if (algorithm, arm) in scores]
+    shared = [name for name in algorithms if _seeds(scores, name, arm) & _seeds(scores, name, BASELINE_ARM)]
+    found = [_compare(there, scores, algorithm, arm) for algorithm in shared]
     seeds, questions = _correct([one.p for one in found]), _correct([one.p_questions for one in found])
     found = [replace(one, p=p, p_questions=q) for one, p, q in zip(found, seeds, questions, strict=True)]
     return [*found, _compare_mean(scores, found, arm)] if len(found) > 1 else found
@@ -75,6 +76,10 @@ def score_by_seed(rows: Sequence[Record], value: str) -> dict[tuple[str, str], d
         cell = found.setdefault((str(row["algorithm"]), str(row["arm"])), {})
         cell.setdefault(whole(row["seed"]), []).append(real(row[value]))
     return {key: {s: statistics.fmean(v) for s, v in sorted(cell.items())} for key, cell in found.items()}
+
+
+def _seeds(scores: Scores, algorithm: str, arm: str) -> set[int]:
+    return set(scores.get((algorithm, arm), ()))
 
 
 def _compare(rows: Sequence[Record], scores: Scores, algorithm: str, arm: str) -> ArmComparison:
