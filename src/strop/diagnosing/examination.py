@@ -104,13 +104,11 @@ def _pick_failed(group: Answered, passages: list[Asked], contexts: Contexts) -> 
 def _read_once(
     contexts: Contexts, passages: list[Asked], task: str, size: int, partial: bool, folder: Path | None
 ) -> Answered:
-    """Read a group, or take it from the folder where it was read before."""
+    """Read a group, or take it from the folder where the same tokens were read before."""
     if folder is None:
         return read_group(contexts, passages, task, size, partial)
-    read = short_id(
-        [[one.tokens.tolist(), one.evidence.tolist()] for one in passages]
-    )  # another tokeniser, another file
-    path = folder / f"{task}-{size}-{read}.safetensors"
+    tokens = short_id([[one.tokens.tolist(), one.evidence.tolist()] for one in passages])
+    path = folder / f"{task}-{size}-{tokens}.safetensors"
     if path.exists():
         return Answered.load(path)
     group = read_group(contexts, passages, task, size, partial)
