@@ -98,6 +98,12 @@ def descend(
         return _Descent(model, learned, validated, settings).run(tick, resume, seen)
 
 
+def change_weight(weight: float, drift: float, budget: float) -> float:
+    """Return λ for the next step: larger where the drift is above AIM·budget, smaller where it is below."""
+    pull = math.pow(max(drift, 0.0) / (AIM * budget), 0.2)
+    return weight * min(max(pull, 1.0 - PACE), 1.0 + PACE)
+
+
 def choose_optimiser(form: str) -> type[NaturalDescent]:
     """Steps in the metric of drift; level ones where the form edits the query."""
     edits = any(term in QUERY_EDITS for term in read_form(form))
@@ -217,10 +223,9 @@ class _Descent:
         task, drift = self._join(task.detach(), drift.detach())
         self.optimiser.step(rate)
         self.optimiser.shrink(rate * settings.sparsity, self.numbers.start)
-        pull = (max(float(drift), 0.0) / (AIM * settings.budget)) ** 0.2
         self.progress = replace(
             self.progress, step=step + 1, task=float(task), drift=float(drift),
-            weight=weight * min(max(pull, 1.0 - PACE), 1.0 + PACE),
+            weight=change_weight(weight, float(drift), settings.budget),
             seconds=self.progress.seconds + time.monotonic() - began,
         )  # fmt: skip
 

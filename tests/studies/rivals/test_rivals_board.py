@@ -32,6 +32,10 @@ def read(opened: Opened) -> torch.Tensor:
         return opened.model(input_ids=torch.arange(3, 90).repeat(4)[None]).logits
 
 
+def read_untouched(opened: Opened) -> torch.Tensor:
+    return read(Opened("tiny", tiny.model(max_position_embeddings=2048), tiny.tokeniser()))
+
+
 @pytest.mark.parametrize("name", [*FREE, "lora-1-q", "ia3"])
 def test_a_rival_changes_the_model_and_is_gone_after_the_block(opened, name, tmp_path):
     before, names = read(opened), [name for name, _ in opened.model.named_parameters()]
@@ -57,6 +61,25 @@ def test_an_adapter_is_the_best_of_its_rates_and_learned_once(opened, tmp_path, 
     assert made.numbers == opened.model.config.num_hidden_layers * 8 * 2 * width
     monkeypatch.setattr(adapters, "_train", None)
     assert RIVALS["lora-8-q"].make(opened, SMALL, tmp_path, True).digest == best
+
+
+def test_a_held_adapter_keeps_to_the_budget_and_the_guard_by_which_edges_are_kept(opened, tmp_path):
+    import json
+
+    from strop.calibration.settings import Settings
+    from strop.studies.rivals import adapters
+
+    board = RivalBoard(**{**vars(SMALL), "rates": (0.3,)})
+    RIVALS["lora-8-q"].make(opened, board, tmp_path / "free", True)
+    made = RIVALS["lora-8-q-held"].make(opened, board, tmp_path / "held", True)
+    (found,) = (json.loads((path / adapters.LOSS).read_text()) for path in (tmp_path / "held").iterdir())
+    assert 0 < found["drift"] <= Settings().budget
+    assert found["harm"] <= Settings().harm
+    with made.put_on():
+        held = read(opened)
+    free = RIVALS["lora-8-q"].make(opened, board, tmp_path / "free", False)
+    with free.put_on():
+        assert (read(opened) - held).norm() > 2 * (held - read_untouched(opened)).norm()
 
 
 def test_what_was_not_learned_is_left_out_of_a_board_that_is_only_shown(opened, tmp_path):

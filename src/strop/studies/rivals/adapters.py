@@ -2,6 +2,9 @@
 
 Plain AdamW on the answers alone, no budget, no guard; α = 2·rank. Of several learning rates the one with the lowest
 validation loss is kept. Each rate is trained once and kept as PEFT's own adapter folder.
+
+A *held* LoRA has the care of our calibration as well: its prose, budget and guard, and the way back in the end. So it
+tells whether care or rank makes the difference.
 """
 
 from __future__ import annotations
@@ -9,14 +12,19 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 
 from strop.calibration.data import Data
-from strop.calibration.settings import Recipe
+from strop.calibration.descent import BACK, HARM, Candidate, change_weight
+from strop.calibration.half_products import HalfProducts, saves_time
+from strop.calibration.level_descent import FIRST_WEIGHT
+from strop.calibration.objective import Drift, Guard
+from strop.calibration.settings import GUARD, Recipe, Settings
 from strop.records import write_text
 from strop.records.addresses import short_id
 from strop.studies.rivals.board import RivalBoard
@@ -25,6 +33,11 @@ from strop.tasks.answers import Reader
 
 if TYPE_CHECKING:
     from strop.pretrained.load import Opened
+
+TASK = "lookup"
+
+TRIES = 4
+"""Times that a held adapter is shortened, at most: how drift grows with its length is an estimate."""
 
 LOSS = "validated.json"
 """Written last: what validation said, and how long the training took."""
@@ -52,25 +65,69 @@ def make_adapter(
 def _train(settings: Mapping[str, Any], rate: float, opened: Opened, board: RivalBoard, path: Path) -> dict[str, Any]:
     import peft
 
-    data = Data(Recipe("lookup", board.pairs, seed=board.seed, judged=board.judged))
-    reader, began = Reader(opened.tokenizer), time.monotonic()
-    with torch.random.fork_rng():
-        torch.manual_seed(board.seed)
-        adapted = peft.get_peft_model(opened.model, _config(**settings))
-    try:
-        learned = [parameter for parameter in adapted.parameters() if parameter.requires_grad]
-        optimiser = torch.optim.AdamW(learned, lr=rate)
-        for batch in data.batches(opened.model, reader, board.steps):
-            optimiser.zero_grad()
-            torch.autograd.backward(batch.loss(opened.model))
-            optimiser.step()
-        with torch.no_grad():
-            losses = [float(batch.loss(opened.model)) for batch in data.validation(opened.model, reader)]
-        adapted.save_pretrained(path)
-    finally:
-        adapted.unload()
+    guard = tuple(task for task in GUARD if task != TASK)
+    data = Data(Recipe(TASK, board.pairs, seed=board.seed, judged=board.judged, guard=guard))
+    model, reader, began = opened.model, Reader(opened.tokenizer), time.monotonic()
+    with HalfProducts(model).on() if saves_time(model) else nullcontext():
+        care = Care(model, reader, data) if settings.get("held") else None
+        with torch.random.fork_rng():
+            torch.manual_seed(board.seed)
+            adapted = peft.get_peft_model(model, _config(**settings))
+        try:
+            learned = [parameter for parameter in adapted.parameters() if parameter.requires_grad]
+            optimiser = torch.optim.AdamW(learned, lr=rate)
+            for step, batch in enumerate(data.batches(model, reader, board.steps)):
+                optimiser.zero_grad()
+                torch.autograd.backward(batch.loss(model))
+                if care is not None:
+                    care.hold(step)
+                optimiser.step()
+            found = care.finish(adapted) if care is not None else {}
+            with torch.no_grad():
+                losses = [float(batch.loss(model)) for batch in data.validation(model, reader)]
+            adapted.save_pretrained(path)
+        finally:
+            adapted.unload()
     numbers = sum(parameter.numel() for parameter in learned)
-    return {"loss": sum(losses) / len(losses), "numbers": numbers, "seconds": time.monotonic() - began}
+    about = {"loss": sum(losses) / len(losses), "numbers": numbers, "seconds": time.monotonic() - began}
+    return about | found
+
+
+class Care:
+    """What holds an adapter: drift and harm in the loss by the rule of a calibration, and the way back in the end."""
+
+    def __init__(self, model: nn.Module, reader: Reader, data: Data) -> None:
+        self.model, self.settings, self.weight = model, Settings(), FIRST_WEIGHT
+        learned, validated = data.guard(reader)
+        self.drift, self.guard = Drift(model, data.prose(reader, "train")), Guard(model, learned)
+        self.judges = Drift(model, data.prose(reader, "validation")), Guard(model, validated)
+
+    def hold(self, step: int) -> None:
+        """Add the gradients of drift and harm to those of the task."""
+        drift = self.drift.of(self.model, step)
+        torch.autograd.backward(self.weight * drift)
+        harm = self.guard.of(self.model, step)
+        if harm > 0:
+            torch.autograd.backward(HARM * harm)
+        self.weight = change_weight(self.weight, float(drift.detach()), self.settings.budget)
+
+    @torch.no_grad()
+    def finish(self, adapted: nn.Module) -> dict[str, float]:
+        """Shorten the adapter until validation finds it within the budget and the limit on harm; say what it finds."""
+        drift, harm = self._measure()
+        for _ in range(TRIES):
+            excess = Candidate(0.0, drift, harm, []).excess(self.settings)
+            if excess <= 1.0:
+                break
+            for name, parameter in adapted.named_parameters():
+                if "lora_B" in name:
+                    parameter.mul_(BACK / excess)
+            drift, harm = self._measure()
+        return {"drift": drift, "harm": harm}
+
+    def _measure(self) -> tuple[float, float]:
+        drift, guard = self.judges
+        return drift.worst(self.model), guard.worst(self.model)
 
 
 @contextmanager
@@ -86,7 +143,7 @@ def wear(model: Any, path: Path) -> Iterator[None]:
         worn.unload()
 
 
-def _config(kind: str, rank: int = 0, targets: tuple[str, ...] = ()) -> Any:
+def _config(kind: str, rank: int = 0, targets: tuple[str, ...] = (), held: bool = False) -> Any:
     import peft
 
     if kind == "ia3":

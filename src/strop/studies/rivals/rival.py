@@ -88,6 +88,7 @@ RIVALS: Mapping[str, Rival] = {
         _adapter("ia3", "(IA)³ on keys, values and the feed-forward (arXiv 2205.05638)", kind="ia3"),
         _adapter("lora-1-q", "LoRA of rank 1 on queries", kind="lora", rank=1, targets=Q),
         _adapter("lora-8-q", "LoRA of rank 8 on queries", kind="lora", rank=8, targets=Q),
+        _adapter("lora-8-q-held", "the same, with our budget and guard", kind="lora", rank=8, targets=Q, held=True),
         _adapter("lora-1-qkvo", "LoRA of rank 1 on q, k, v, o", kind="lora", rank=1, targets=QKVO),
         _adapter("lora-8-qkvo", "LoRA of rank 8 on q, k, v, o", kind="lora", rank=8, targets=QKVO),
     )
