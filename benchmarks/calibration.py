@@ -4,8 +4,8 @@
     pip install --no-deps --target /tmp/first-site /tmp/first
     python benchmarks/calibration.py --against /tmp/first-site
 
-Every variant calibrates the same form on the same task, sizes and steps, in turn, as its version does by default. It
-prints the loss before and after, the seconds until the point that was kept, and the most memory that was held.
+Every variant calibrates the same form on the same task, sizes, steps, guard and prose, in turn. It prints the loss
+before and after, the seconds until the point that was kept, and the most memory that was held.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from pathlib import Path
 from typing import Any
 
 RECIPE = "--form constant --task recall --sizes 8,24 --steps 42 --every 14 --budget 0.009"
+
+SAME = "--echoes 0 --windows 4 --no-guard-leads --guard maximum,passkey,variables,counting"
+"""What the first version did by default."""
 
 CHILD = """
 import json, resource, sys
@@ -44,9 +47,7 @@ def main() -> None:
     parser.add_argument("--model", default="smollm2")
     parser.add_argument("--against", type=Path, help="a folder in which another version of strop is installed")
     given = parser.parse_args()
-    variants: dict[str, tuple[Path | None, str]] = {
-        "products in bfloat16": (None, "--echoes 0 --half"), "in float32": (None, "--echoes 0 --no-half"),
-    }  # fmt: skip
+    variants: dict[str, tuple[Path | None, str]] = {"this version": (None, SAME)}
     if given.against:
         variants["the other version"] = (given.against, "")
     print("| | loss before | validated loss | step kept | seconds to it | seconds in all | memory, MB |", flush=True)

@@ -91,7 +91,7 @@ def main() -> None:
         made = [path.stem for path in sorted((EDGES / given.model).glob("*.safetensors"))]
         usual = [cell for cell in CELLS if cell not in LATER]
         evaluate(results, given.names or [UNTOUCHED, *made], given.cells or usual)
-    cells = given.cells or list(CELLS)
+    cells = [cell for cell in given.cells or CELLS if cell != "prose"]  # which a table always shows
     if given.part == "compare":
         ladder_table.print_comparison(results.read(), *given.names, cells)
     else:

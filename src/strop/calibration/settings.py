@@ -35,7 +35,7 @@ class Settings:
     every: int = 50
     patience: int = 3
     recompute: bool = False
-    rank: int = 2
+    rank: int = 8
     half: bool = False
 
     def __post_init__(self) -> None:

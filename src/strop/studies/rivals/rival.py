@@ -84,7 +84,7 @@ RIVALS: Mapping[str, Rival] = {
         _edge("seal", "output scales (SEAL, arXiv 2501.15225), by our calibration", form="none"),
         _edge("edge-constant", "ours: β and an output scale a head", form="constant"),
         _edge("edge-pairs", "ours: β a rotary pair, and output scales", form="pairs"),
-        _edge("edge-query", "ours: a query edit of rank 2, and output scales", form="query", rank=2),
+        _edge("edge-query", "ours: a query edit of rank 8, and output scales", form="query", rank=8),
         _adapter("ia3", "(IA)³ on keys, values and the feed-forward (arXiv 2205.05638)", kind="ia3"),
         _adapter("lora-1-q", "LoRA of rank 1 on queries", kind="lora", rank=1, targets=Q),
         _adapter("lora-8-q", "LoRA of rank 8 on queries", kind="lora", rank=8, targets=Q),
