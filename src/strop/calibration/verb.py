@@ -34,6 +34,7 @@ def calibrate(
     phrasings: Sequence[str] | None = None,
     judged: Sequence[int] = Recipe.judged,
     echoes: int = Recipe.echoes,
+    passages: int = Recipe.passages,
     trusted: int = Recipe.trusted,
     steps: int = Settings.steps,
     every: int = Settings.every,
@@ -82,6 +83,7 @@ def calibrate(
         judged: Sizes of the validation prompts. None: the largest size that is learned.
         echoes: Steps in a hundred that learn from an echo, a text that ends by saying again what it said, instead of
             from the task.
+        passages: Passages of a built-in task that a step learns from.
         trusted: Length in tokens at which the model is known to be well, for hold and text.
         steps: Steps of the descent.
         every: Steps between validations.
@@ -129,6 +131,7 @@ def calibrate(
         data=None if prompts is None else prompts.name,
         prose=None if prose is None else str(prose), lengths=tuple(lengths), windows=windows, trusted=trusted,
         guard=_choose_guard(guard, named), guard_leads=guard_leads, judged=tuple(judged), echoes=echoes,
+        passages=passages,
     )  # fmt: skip
     from strop.calibration.data import Data
     from strop.calibration.half_products import saves_time

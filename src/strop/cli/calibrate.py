@@ -49,9 +49,9 @@ OF_DESCENT = (
 )
 @click.option("--data", type=options.ExistingFile(), help="Your own prompts instead: JSONL, {prompt, answer} a line.")
 @options.of(
-    calibrate, "form", "rank", "target", "outputs", "sizes", "phrasings", "judged", "echoes", "trusted", "steps",
-    "every", "rate", "budget", "guard", "harm", "guard_leads", "recompute", "half", "sparsity", "windows", "lengths",
-    "prose", "beyond", "partial", "seed", "runs", echoes=0, trusted=16, lengths=8,
+    calibrate, "form", "rank", "target", "outputs", "sizes", "phrasings", "judged", "echoes", "passages", "trusted",
+    "steps", "every", "rate", "budget", "guard", "harm", "guard_leads", "recompute", "half", "sparsity", "windows",
+    "lengths", "prose", "beyond", "partial", "seed", "runs", echoes=0, trusted=16, lengths=8,
 )  # fmt: skip
 @click.option(
     "--test-prompts", type=click.IntRange(min=0), default=48, show_default=True, help="Prompts a size; 0: no test."
