@@ -57,6 +57,8 @@ RUNGS: dict[str, dict[str, Any]] = {
     "query-2-polynomial": QUERY | {"form": "query+polynomial"},
     "query-4": QUERY | {"rank": 4},
     "query-8": QUERY | {"rank": 8},
+    "query-8-budget-10": QUERY | {"rank": 8, "budget": 0.010},
+    "query-8-budget-20": QUERY | {"rank": 8, "budget": 0.020},
     "query-8-log-n": {"form": "query+log-n", "rank": 8},
 }
 """What differs between rungs: data, steps, guard, validation and budget are the same unless a rung says otherwise."""
@@ -101,15 +103,13 @@ def main() -> None:
 
 def calibrate(results: Results, name: str) -> None:
     """Calibrate one rung, unless it is there; an interrupted one goes on."""
-    path = EDGES / results.model / f"{name}.safetensors"
-    if path.exists():
-        return
-    began = time.monotonic(), time.process_time()
-    edge = strop.calibrate(
-        results.model, **(SHARED | settings_of(name)), runs=EDGES / results.model / "state", progress=False
-    )
-    edge.save(path)
-    took = {"wall": time.monotonic() - began[0], "processor": time.process_time() - began[1]}
+    path, took = EDGES / results.model / f"{name}.safetensors", dict[str, float]()
+    if not path.exists():
+        began = time.monotonic(), time.process_time()
+        runs = EDGES / results.model / "state"
+        strop.calibrate(results.model, **(SHARED | settings_of(name)), runs=runs, progress=False).save(path)
+        took = {"wall": time.monotonic() - began[0], "processor": time.process_time() - began[1]}
+    edge = strop.Edge.load(path)
     about = edge.made.get("progress", {})  # an edge from statistics has none
     results.begin(name, {**about, **took, "numbers": edge.size, "digest": edge.digest})
     print(name, edge.summary, flush=True)

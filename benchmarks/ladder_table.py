@@ -18,6 +18,7 @@ from strop.evaluation.paired import holm, mcnemar_p, sign_flip_p, wilson_interva
 from strop.records import atomic_path
 
 UNTOUCHED = "untouched"
+SIGNIFICANT = 0.05
 RESULTS = Path(__file__).parent / "results" / "ladder.json"
 
 Found = dict[str, Any]
@@ -38,8 +39,9 @@ class Results:
     def begin(self, name: str, made: Found) -> None:
         """Keep how a rung was made; what was measured of another edge of that name is forgotten."""
         known = self.read().get(name, {})
-        same = known.get("made", {}).get("digest") == made["digest"]
-        self._write(name, (known if same else {}) | {"made": made})
+        before = known.get("made", {})
+        same = before.get("digest") == made["digest"]
+        self._write(name, (known if same else {}) | {"made": (before if same else {}) | made})
 
     def update(self, name: str, cell: str, found: Found) -> None:
         """Keep one more measurement."""
@@ -57,7 +59,7 @@ class Results:
 
 
 def print_table(kept: Rungs, names: Sequence[str], known: Sequence[str]) -> None:
-    """Print accuracies with intervals, p-values against the untouched model, and the change of prose."""
+    """Print accuracies with intervals, which of them differ from the untouched model's, and the change of prose."""
     rungs = {name: kept[name] for name in dict.fromkeys([UNTOUCHED, *(names or kept)]) if name in kept}
     base = kept.get(UNTOUCHED, {})
     cells = [cell for cell in known if any(cell in found for found in rungs.values())]
@@ -65,16 +67,24 @@ def print_table(kept: Rungs, names: Sequence[str], known: Sequence[str]) -> None
         (name, cell): _test(base[cell], found[cell])
         for name, found in rungs.items() for cell in cells if name != UNTOUCHED and cell in found and cell in base
     })  # fmt: skip
-    print("| |", " | ".join([*cells, "prose 256", "prose 1,024", "numbers", "validated, nats", "drift"]), "|")
-    print("|---" * (len(cells) + 6) + "|")
-    for name, found in rungs.items():
-        row = [_show(found.get(cell), corrected.get((name, cell))) for cell in cells]
-        row += [_change(found, base, n) for n in ("256", "1024")]
-        made = found.get("made", {})
-        row += [str(made.get("numbers", ""))]
-        row += [f"{made[key]:.4f}" if key in made else "" for key in ("best_task", "best_drift")]
-        print(f"| {name} |", " | ".join(row), "|")
-    print(f"\np by Holm over {len(corrected)} cells.")
+    rows = {
+        cell: [_show(found.get(cell), base.get(cell), corrected.get((name, cell))) for name, found in rungs.items()]
+        for cell in cells
+    }
+    for n, shown in (("256", "256"), ("1024", "1,024")):
+        rows[f"prose, {shown} tokens, nats a token"] = [_change(found, base, n) for found in rungs.values()]
+    for key, what in (
+        ("best_task", "validated loss, nats"),
+        ("best_drift", "drift, nats a token"),
+        ("numbers", "numbers"),
+    ):
+        made = [found.get("made", {}).get(key, "") for found in rungs.values()]
+        rows[what] = [f"{one:.4f}" if isinstance(one, float) else f"{one:,}" if one else "" for one in made]
+    print("| exact answers, % (95 %) |", " | ".join(rungs), "|")
+    print("|---" * (len(rungs) + 1) + "|")
+    for what, row in rows.items():
+        print(f"| {what} |", " | ".join(row), "|")
+    print(f"\nBold: better than {UNTOUCHED}, p < {SIGNIFICANT} after Holm over {len(corrected)} cells.")
 
 
 def print_comparison(kept: Rungs, one: str, other: str, known: Sequence[str]) -> None:
@@ -106,17 +116,19 @@ def _right(found: Found) -> list[bool]:
     return [c == "1" for c in found["right"]]
 
 
-def _show(found: Found | None, p: float | None = None) -> str:
+def _show(found: Found | None, base: Found | None = None, p: float | None = None) -> str:
     if found is None:
-        return ""
+        return "–"
     right = _right(found)
     low, high = wilson_interval(sum(right), len(right))
-    shown = f"{100 * found['exact']:.1f} ({100 * low:.0f}–{100 * high:.0f})"
-    return shown if p is None else f"{shown} p {p:.0e}"
+    exact, interval = f"{100 * found['exact']:.1f}", f"({100 * low:.0f}–{100 * high:.0f})"
+    if base is None or p is None or p >= SIGNIFICANT:
+        return f"{exact} {interval}"
+    return f"**{exact}** {interval}" if found["exact"] > base["exact"] else f"worse: {exact} {interval}"
 
 
 def _change(found: dict[str, Found], base: dict[str, Found], tokens: str) -> str:
-    if "prose" not in found or "prose" not in base:
+    if found is base or "prose" not in found or "prose" not in base:
         return ""
     changes = [b - a for a, b in zip(base["prose"][tokens], found["prose"][tokens], strict=True)]
     mean = sum(changes) / len(changes)

@@ -37,11 +37,16 @@ def test_what_was_measured_of_another_edge_is_forgotten(tmp_path: Path) -> None:
 
 
 def test_p_values_are_corrected_within_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    none, all_ = _cell("0" * 10, 10), _cell("1" * 10, 10)  # 10 changes of one sign: p = 2/2¹⁰ by both tests
-    kept = {"untouched": {"a": none, "b": none}, "pairs": {"a": all_, "b": all_}, "query": {"a": all_, "b": all_}}
-    print_table(kept, ["pairs"], ["a", "b"])
-    assert "p 4e-03" in capsys.readouterr().out
-    print_table(kept, [], ["a", "b"])
-    assert "p 8e-03" in capsys.readouterr().out
+    none, all_ = _cell("0" * 8, 8), _cell("1" * 8, 8)  # 8 changes of one sign: p = 2/2⁸ by both tests
+    kept: dict[str, Any] = {"untouched": dict.fromkeys("abc", none) | {"d": all_}}
+    kept |= {name: dict.fromkeys("abc", all_) | {"d": none} for name in ("pairs", "query")}
+    print_table(kept, ["pairs"], [*"abcd"])
+    shown = capsys.readouterr().out
+    assert "| a | 0.0 (0–32) | **100.0** (68–100) |" in shown
+    assert "| d | 100.0 (68–100) | worse: 0.0 (0–32) |" in shown
+    print_table(kept | {"more": kept["pairs"]}, [], [*"abcd"])  # twelve cells: p = 24/2⁸
+    shown = capsys.readouterr().out
+    assert "**" not in shown
+    assert "after Holm over 12 cells" in shown
     print_comparison(kept, "query", "untouched", ["a"])
-    assert "| 10 | 0 | 2e-03 | query |" in capsys.readouterr().out
+    assert "| 8 | 0 | 8e-03 | query |" in capsys.readouterr().out
