@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from strop.calibration.descent import choose_optimiser
-from strop.calibration.level_descent import STEP, LevelDescent
+from strop.calibration.level_descent import FIRST_WEIGHT, STEP, LevelDescent
 from strop.calibration.optimiser import NaturalDescent
 
 RADIUS = 0.3
@@ -57,8 +57,13 @@ def test_edits_of_the_query_descend_level(form, kind):
 def test_an_edit_of_higher_rank_moves_as_far_as_one_of_rank_two():
     def move(rank):
         up, down = torch.zeros(40, rank), torch.randn(rank, 30, generator=torch.Generator().manual_seed(0))
-        return LevelDescent([]).pace(rank) * float(((up + 1.0) @ down).norm())
+        return LevelDescent([]).pace(rank, 1.0) * float(((up + 1.0) @ down).norm())
 
-    assert LevelDescent([]).pace(1) == LevelDescent([]).pace(2) == 1.0
+    assert LevelDescent([]).pace(1, 1.0) == LevelDescent([]).pace(2, 1.0) == 1.0
     assert move(32) == pytest.approx(move(2), rel=0.3)  # without the pace, four times as far
-    assert NaturalDescent([]).pace(32) == 1.0
+    assert NaturalDescent([]).pace(32, 1e6) == 1.0
+
+
+def test_steps_shorten_where_it_is_they_that_drift():
+    paces = [LevelDescent([]).pace(2, weight) for weight in (1.0, FIRST_WEIGHT, 8 * FIRST_WEIGHT, 16 * FIRST_WEIGHT)]
+    assert paces == [1.0, 1.0, 0.5, 0.25]

@@ -206,7 +206,6 @@ class _Descent:
     def _step(self) -> None:
         began, step, settings = time.monotonic(), self.progress.step, self.settings
         radius = self._radius
-        rate = radius * settings.rate * self.optimiser.pace(settings.rank) * (1.0 - 0.8 * step / settings.steps)
         self.optimiser.zero()
         ranks, task, drift = self.ranks, torch.zeros(()), torch.zeros(())
         with self.numbers.on(self.model, again=self.settings.recompute):
@@ -221,6 +220,7 @@ class _Descent:
             if harm > 0:
                 torch.autograd.backward(HARM * harm)
         task, drift = self._join(task.detach(), drift.detach())
+        rate = radius * settings.rate * self.optimiser.pace(settings.rank, weight) * (1.0 - 0.8 * step / settings.steps)
         self.optimiser.step(rate)
         self.optimiser.shrink(rate * settings.sparsity, self.numbers.start)
         self.progress = replace(

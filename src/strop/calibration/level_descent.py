@@ -27,6 +27,9 @@ MEAN, SQUARE = 0.9, 0.95
 FIRST_WEIGHT = 40.0
 """Nats of the task that a nat of drift costs at first."""
 
+LARGE_WEIGHT = 4 * FIRST_WEIGHT
+"""Where steps begin to shorten. Queries of some models are so small that a step of one length turns them far."""
+
 
 class LevelDescent(NaturalDescent):
     """The optimiser; it needs no scores of prose."""
@@ -45,9 +48,12 @@ class LevelDescent(NaturalDescent):
         """A constant: where the drift is above or below its aim, the weight changes soon enough."""
         return FIRST_WEIGHT
 
-    def pace(self, rank: int) -> float:
-        """Shorter steps from rank 2 on: the length of up·down grows as √rank where every number moves as far."""
-        return min(1.0, math.sqrt(2 / rank))
+    def pace(self, rank: int, weight: float) -> float:
+        """Shorter steps from rank 2 on: the length of up·down grows as √rank where every number moves as far.
+
+        Shorter ones too where λ has risen far: then it is the steps that drift, not what they gain.
+        """
+        return min(1.0, math.sqrt(2 / rank)) * min(1.0, LARGE_WEIGHT / weight)
 
     @torch.no_grad()
     def step(self, rate: float) -> None:

@@ -56,8 +56,8 @@ class NaturalDescent:
         """The weight of drift at which the task's present gradient and the drift's would balance at the budget."""
         return self.slope() / radius
 
-    def pace(self, rank: int) -> float:
-        """What steps are to be multiplied by for an edit of some rank: nothing, since the metric knows it."""
+    def pace(self, rank: int, weight: float) -> float:
+        """What steps are to be multiplied by for a rank and a λ: nothing, since the metric knows them."""
         return 1.0
 
     @torch.no_grad()
