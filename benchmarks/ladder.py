@@ -34,7 +34,7 @@ MODELS = ("smollm2", "gemma3-270m")
 EDGES = Path("runs/ladder")
 
 SHARED = {
-    "task": "lookup", "sizes": (8, 24), "judged": (24, 96), "echoes": 6, "steps": 100, "every": 50, "budget": 0.006,
+    "task": "lookup", "sizes": (8, 24), "judged": (24, 96), "echoes": 6, "steps": 100, "every": 25, "budget": 0.010,
 }  # fmt: skip
 QUERY = {"form": "query", "rank": 2}
 RUNGS: dict[str, dict[str, Any]] = {
@@ -57,7 +57,7 @@ RUNGS: dict[str, dict[str, Any]] = {
     "query-2-polynomial": QUERY | {"form": "query+polynomial"},
     "query-4": QUERY | {"rank": 4},
     "query-8": QUERY | {"rank": 8},
-    "query-8-budget-10": QUERY | {"rank": 8, "budget": 0.010},
+    "query-8-budget-5": QUERY | {"rank": 8, "budget": 0.005},
     "query-8-budget-20": QUERY | {"rank": 8, "budget": 0.020},
     "query-8-log-n": {"form": "query+log-n", "rank": 8},
 }

@@ -7,6 +7,7 @@ import tiny
 import torch
 from torch import nn
 
+from strop.calibration import descent
 from strop.calibration.descent import descend
 from strop.calibration.objective import Answers, Drift
 from strop.calibration.settings import Settings
@@ -180,3 +181,14 @@ def test_what_is_kept_does_no_more_harm_than_allowed():
     assert 0.0 < progress["best_harm"] <= 0.3
     assert kept - untouched == pytest.approx(progress["best_harm"], abs=1e-3)
     assert progress["best_task"] < progress["first_task"]
+
+
+def test_the_end_of_a_descent_comes_closer_to_what_is_allowed(monkeypatch):
+    settings = Settings(form="constant", steps=8, every=8, budget=5.0, harm=0.3, patience=9)
+    found = {}
+    for halvings in (0, 2):
+        monkeypatch.setattr(descent, "HALVINGS", halvings)
+        found[halvings], _ = calibrated(settings, validation_guard=[[RIVAL]])
+    assert found[0]["valid_harm"] == found[2]["valid_harm"] > 0.3  # it went too far
+    assert found[0]["best_harm"] < found[2]["best_harm"] <= 0.3
+    assert found[2]["best_task"] < found[0]["best_task"]

@@ -18,9 +18,9 @@ def run(optimiser, gradients):
         optimiser.step(0.25 * RADIUS)
 
 
-def make():
+def make(length=1.0):
     optimiser = LevelDescent([nn.Parameter(torch.ones(4, dtype=torch.float64))])
-    optimiser.measure([], RADIUS)
+    optimiser.measure([], RADIUS, [length])
     return optimiser
 
 
@@ -44,6 +44,13 @@ def test_a_saved_state_goes_on_as_if_nothing_had_happened():
     second.parameters[0].data.copy_(first.parameters[0].data)
     run(second, gradients[3:])
     assert torch.equal(whole.parameters[0], second.parameters[0])
+
+
+def test_a_number_moves_by_a_share_of_its_length():
+    plain, short = make(), make(0.25)
+    for one in (plain, short):
+        run(one, [torch.ones(4, dtype=torch.float64)])
+    assert torch.allclose(1 - short.parameters[0], (1 - plain.parameters[0]) / 4)
 
 
 @pytest.mark.parametrize(

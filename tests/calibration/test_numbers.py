@@ -44,3 +44,18 @@ def test_gradients_through_the_frozen_model_meet_finite_differences(form):
             parameter[place] += step
         # losses are float32 at the end, so that differences are known to about 3e-4
         assert found == pytest.approx((above - below) / (2 * step), abs=1e-3, rel=2e-2)
+
+
+def test_what_is_added_to_a_projection_is_held_against_its_rows():
+    model = tiny.model()
+    numbers = Numbers(model, "query+constant", outputs=True, rank=2)
+    named = dict(zip([name for name, _ in numbers.held.named_parameters()], numbers.lengths, strict=True))
+    with torch.no_grad():
+        for layer in model.model.layers:
+            layer.self_attn.q_proj.weight *= 3.0
+    later = dict(zip(named, Numbers(model, "query+constant", outputs=True, rank=2).lengths, strict=True))
+    ups = [name for name in named if name.endswith("up")]
+    assert len(ups) == len(model.model.layers)
+    assert {name: later[name] / named[name] for name in named} == pytest.approx(
+        {name: 3.0 if name in ups else 1.0 for name in named}
+    )

@@ -17,7 +17,7 @@ def descent(*values: float) -> tuple[nn.Parameter, NaturalDescent]:
 
 def test_numbers_move_by_gain_and_by_what_prose_lets_them():
     number, natural = descent(0.0, 0.0, 0.0)
-    natural.measure([torch.tensor([4.0, 1.0, 1.0])], 1.0)
+    natural.measure([torch.tensor([4.0, 1.0, 1.0])], 1.0, [1.0])
     number.grad = torch.tensor([1.0, 1.0, 0.1])
     natural.step(0.5)
     reach2 = 1.0 / (torch.tensor([4.0, 1.0, 1.0]) + 0.1 * 2.0)
@@ -57,13 +57,10 @@ def test_squared_scores_tell_the_drift_of_a_small_change():
         assert drift.worst(model) == pytest.approx(expected, rel=0.5)
 
 
-def test_a_factor_without_scores_may_go_as_far_as_it_is_long():
-    up, down = nn.Parameter(torch.zeros(3)), nn.Parameter(torch.tensor([3.0, 4.0]))
-    natural = NaturalDescent([up, down])
-    natural.measure([torch.ones(3), torch.zeros(2)], radius=0.5)
-    assert torch.allclose(natural.reach[1], torch.full((2,), 10.0))  # its length 5, for half a unit of the way
-    down.grad = torch.tensor([1.0, 0.0])
-    natural.step(0.5)
-    assert float((down.detach() - torch.tensor([3.0, 4.0])).norm()) == pytest.approx(5.0)
-    natural.shrink(10.0, [torch.zeros(3), torch.tensor([3.0, 4.0])])
-    assert torch.equal(down.detach(), torch.tensor([3.0, 4.0]))  # towards its start, not towards 0
+def test_numbers_shrink_towards_their_start_and_not_towards_zero():
+    down, start = nn.Parameter(torch.tensor([4.0, 3.5])), torch.tensor([3.0, 4.0])
+    natural = NaturalDescent([down])
+    natural.shrink(0.25, [start])
+    assert torch.equal(down.detach(), torch.tensor([3.75, 3.75]))
+    natural.shrink(10.0, [start])
+    assert torch.equal(down.detach(), start)

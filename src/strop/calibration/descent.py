@@ -54,6 +54,9 @@ PROSE, TASK, GUARD = range(3)
 BACK = 0.98
 """How much closer than the estimate to go back, since the square is an estimate."""
 
+HALVINGS = 2
+"""Further points to measure on the way back from where the descent ends."""
+
 
 def descend(
     model: nn.Module,
@@ -189,7 +192,7 @@ class _Descent:
                 windows += 1
                 seen()
         *squares, count = self.ranks.add([*squares, torch.tensor(windows)])
-        self.optimiser.measure([square / max(1, int(count)) for square in squares], self._radius)
+        self.optimiser.measure([square / max(1, int(count)) for square in squares], self._radius, self.numbers.lengths)
         self._validate(seen)
 
     def _turn(self) -> None:
@@ -242,17 +245,26 @@ class _Descent:
         """Measure where we are and, if that is beyond what is allowed, the way back to where it should be within."""
         began = time.monotonic()
         here = self._measure(seen)
-        found, excess = [here], here.excess(self.settings)
-        if excess > 1.0:
-            self.numbers.restore(self.numbers.way_back(here.numbers, BACK / excess))
-            found.append(self._measure())
-            self.numbers.restore(here.numbers)
+        found = [here, *self._go_back(here)]
         self.progress = replace(
             self.progress, valid_task=here.task, valid_drift=here.drift, valid_harm=here.harm,
             first_task=here.task if self.progress.step == 0 else self.progress.first_task,
         )  # fmt: skip
         self._keep(found)
         self.progress = replace(self.progress, seconds=self.progress.seconds + time.monotonic() - began)
+
+    def _go_back(self, here: Candidate) -> list[Candidate]:
+        """Measure where, on the way back, it should be within; at the end halve what is left between there and here."""
+        excess, last = here.excess(self.settings), self.progress.step == self.settings.steps
+        within, beyond, share = 0.0, 1.0, BACK / max(excess, 1.0)
+        found: list[Candidate] = []
+        while excess > 1.0 and len(found) < (1 + HALVINGS if last else 1):
+            self.numbers.restore(self.numbers.way_back(here.numbers, share))
+            found.append(self._measure())
+            within, beyond = (share, beyond) if found[-1].excess(self.settings) <= 1.0 else (within, share)
+            share = (within + beyond) / 2
+        self.numbers.restore(here.numbers)
+        return found
 
     @torch.no_grad()
     def _measure(self, seen: Seen = lambda: None) -> Candidate:

@@ -28,7 +28,7 @@ FIRST_WEIGHT = 40.0
 """Nats of the task that a nat of drift costs at first."""
 
 LARGE_WEIGHT = 4 * FIRST_WEIGHT
-"""Where steps begin to shorten. Queries of some models are so small that a step of one length turns them far."""
+"""Where steps begin to shorten."""
 
 
 class LevelDescent(NaturalDescent):
@@ -40,9 +40,10 @@ class LevelDescent(NaturalDescent):
         super().__init__(parameters)
         self.squares = [torch.zeros_like(parameter.data) for parameter in self.parameters]
 
-    def measure(self, curvature: Sequence[Tensor], radius: float) -> None:
-        """Set one reach for all numbers, such that a step of the whole radius is STEP long."""
-        self.reach = [torch.full_like(one.data, STEP / radius) for one in self.parameters]
+    def measure(self, curvature: Sequence[Tensor], radius: float, lengths: Sequence[float]) -> None:
+        """Set the reach of all numbers, such that a step of the whole radius is STEP of their lengths."""
+        pairs = zip(self.parameters, lengths, strict=True)
+        self.reach = [torch.full_like(one.data, length * STEP / radius) for one, length in pairs]
 
     def first_weight(self, radius: float) -> float:
         """A constant: where the drift is above or below its aim, the weight changes soon enough."""

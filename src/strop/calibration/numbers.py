@@ -43,6 +43,10 @@ class Numbers(nn.Module):
             for term in terms
         }
         self.held = nn.ModuleList(part for named in self.parts.values() for part in named.values())
+        self.lengths = [
+            length for named in self.parts.values() for name, part in named.items()
+            for length in part.lengths(modules[name], heads[name])
+        ]  # fmt: skip
         self.start = self.state()
 
     @contextmanager

@@ -33,20 +33,10 @@ class NaturalDescent:
         self.mean = [torch.zeros_like(parameter.data) for parameter in self.parameters]
         self.square = torch.zeros(2)  # the running mean and how many steps it is of
 
-    def measure(self, curvature: Sequence[Tensor], radius: float) -> None:
-        """Set how far each number may go, from the squared scores and the length of the way that the budget allows.
-
-        A factor whose counterpart starts at 0 has no score yet; it may go as far from its start as it is long while
-        the counterpart goes the whole way.
-        """
+    def measure(self, curvature: Sequence[Tensor], radius: float, lengths: Sequence[float]) -> None:
+        """Set how far each number may go, from the squared scores; they know the lengths of the numbers already."""
         floor = FLOOR * torch.cat([one.flatten().cpu() for one in curvature]).mean() + 1e-12
-        starts = [parameter.detach() for parameter in self.parameters]
-        unseen = [bool(start.any()) and not bool(one.any()) for start, one in zip(starts, curvature, strict=True)]
-        length = math.sqrt(sum(float((s * s).sum()) for s, u in zip(starts, unseen, strict=True) if u))
-        self.reach = [
-            torch.full_like(one, length / radius) if hidden else (one + floor).rsqrt()
-            for one, hidden in zip(curvature, unseen, strict=True)
-        ]
+        self.reach = [(one + floor).rsqrt() for one in curvature]
 
     def slope(self) -> float:
         """The length of the present gradient, in nats for a unit of the root of twice the drift."""

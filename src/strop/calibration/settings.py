@@ -22,17 +22,17 @@ class Settings:
 
     Examples:
         >>> Settings(steps=10).budget
-        0.006
+        0.01
     """
 
     form: str = "query"
     outputs: bool = True
     steps: int = 100
     rate: float = 0.25
-    budget: float = 0.006
+    budget: float = 0.010
     harm: float = 0.05
     sparsity: float = 0.0
-    every: int = 50
+    every: int = 25
     patience: int = 3
     recompute: bool = False
     rank: int = 8

@@ -49,6 +49,10 @@ class Part(nn.Module, ABC):
         """Return which layer of an attention module acts differently, and how; None for a temperature."""
         return None
 
+    def lengths(self, module: nn.Module, heads: int) -> list[float]:
+        """Return what a change of each parameter is to be held against: 1, unless it is added to weights."""
+        return [1.0 for _ in self.parameters()]
+
     def tensors(self) -> dict[str, Tensor]:
         """Return the numbers by field."""
         return {field: getattr(self, field).detach().clone() for field in self.fields}

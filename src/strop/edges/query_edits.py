@@ -21,6 +21,10 @@ from strop.edges.fold import Fold
 from strop.edges.part import Part
 from strop.patching.layer_changes import LayerChange
 from strop.patching.layout import AttentionLayout, Projection, find_layout
+from strop.patching.placement import weights_present
+
+USUAL = 5.0
+"""The length of a query projection's row for which steps were chosen: that of SmolLM2."""
 
 
 class Pairs(Part):
@@ -97,6 +101,12 @@ class LowRankQuery(Part):
     def describe(self, n_keys: float, entropy: float) -> dict[str, Tensor]:
         """Turned where there is anything; which heads that is depends on their number, which the edge knows."""
         return {"turned": self.up.detach().any().reshape(1)}
+
+    def lengths(self, module: nn.Module, heads: int) -> list[float]:
+        """`up` is held against the projection's rows, which are a fifth as long in Gemma 3 as in SmolLM2."""
+        with weights_present(module):
+            rows = find_projection(module, heads).weight(heads).detach().float()
+            return [float(rows.square().sum(-1).mean().sqrt()) / USUAL, 1.0]
 
     def change_layer(self, module: nn.Module, heads: int) -> LayerChange:
         """Add to what the projection gives."""
