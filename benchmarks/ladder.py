@@ -4,6 +4,7 @@
     python benchmarks/ladder.py evaluate query-2 constant       # a cell at a time, into benchmarks/results/ladder.json
     python benchmarks/ladder.py table [query-2 …]               # what has been measured so far, of all rungs or some
     python benchmarks/ladder.py compare query-2 query-4         # two rungs, a paired test for every cell
+    python benchmarks/ladder.py figure query-8 pairs            # docs/figures/ladder.png, of all models
     … --model gemma3-270m                                       # another model than smollm2
     … query-2-seed-1                                            # any rung from another seed
 
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import ladder_table
+from ladder_figure import draw_ladder
 from ladder_table import UNTOUCHED, Results
 
 import strop
@@ -60,6 +62,7 @@ RUNGS: dict[str, dict[str, Any]] = {
     "query-8-budget-5": QUERY | {"rank": 8, "budget": 0.005},
     "query-8-budget-20": QUERY | {"rank": 8, "budget": 0.020},
     "query-8-log-n": {"form": "query+log-n", "rank": 8},
+    "query-8-text": QUERY | {"rank": 8, "task": "text"},
 }
 """What differs between rungs: data, steps, guard, validation and budget are the same unless a rung says otherwise."""
 
@@ -75,7 +78,7 @@ LATER = ("similar 480", "nouns 480")
 def main() -> None:
     """Run one of the four parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["calibrate", "evaluate", "table", "compare"])
+    parser.add_argument("part", choices=["calibrate", "evaluate", "table", "compare", "figure"])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--model", choices=MODELS, default=MODELS[0])
     parser.add_argument("--cells", nargs="*", choices=[*CELLS, "prose"])
@@ -93,6 +96,10 @@ def main() -> None:
         made = [path.stem for path in sorted((EDGES / given.model).glob("*.safetensors"))]
         usual = [cell for cell in CELLS if cell not in LATER]
         evaluate(results, given.names or [UNTOUCHED, *made], given.cells or usual)
+    if given.part == "figure":
+        every = {model: Results(model).read() for model in MODELS}
+        draw_ladder({model: rungs for model, rungs in every.items() if rungs}, given.names, SHARED["sizes"])
+        return
     cells = [cell for cell in given.cells or CELLS if cell != "prose"]  # which a table always shows
     if given.part == "compare":
         ladder_table.print_comparison(results.read(), *given.names, cells)

@@ -35,7 +35,7 @@ from strop.tasks.catalogue import draw_passages
 
 MODEL, EDGE = "smollm2", Path("examples/edges/smollm2-lookup.safetensors")
 RESULTS = Path(__file__).parent / "results" / "per_context.json"
-PAIRS, QUESTIONS, STEPS = 96, 18, 4
+PAIRS, QUESTIONS, STEPS, RANK = 96, 18, 4, 8
 EXCERPTS, TOKENS, LEAD = 6, 40, 8
 """Echoes a step, their length, and the tokens at their beginning by which one finds out what is being said again."""
 
@@ -54,8 +54,8 @@ VARIANTS = {
     "untouched": Variant(None, False),
     "shipped edge": Variant(None, True),
     "constant, from zero": Variant("constant", False, (0.01, 0.03, 0.1)),
-    "query of rank 2, from zero": Variant("query", False, (0.002, 0.006, 0.02)),
-    "query of rank 2, from the shipped edge": Variant("query", True, (0.0005, 0.002, 0.006)),
+    "query of rank 8, from zero": Variant("query", False, (0.002, 0.006, 0.02)),
+    "query of rank 8, from the shipped edge": Variant("query", True, (0.0005, 0.002, 0.006)),
 }
 
 
@@ -107,7 +107,7 @@ def measure(model: Any, edge: strop.Edge, variant: Variant, rate: float, prompt:
     if variant.form is None:
         change: Any = edge.put_on(model) if variant.shipped else nullcontext()
     else:
-        numbers = Numbers(model, variant.form, True, 2)
+        numbers = Numbers(model, variant.form, True, RANK)
         if variant.shipped:
             begin_with(numbers, edge)
         losses = fit(model, numbers, cache, prompt, rate, seed)
