@@ -23,7 +23,7 @@ from typing import Any
 
 RECIPE = "--form constant --task recall --sizes 8,24 --steps 42 --every 14 --budget 0.009"
 
-SAME = "--echoes 0 --passages 1 --windows 4 --no-guard-leads --guard maximum,passkey,variables,counting"
+SAME = "--echoes 0 --passages 1 --windows 4 --no-guard-leads --harm 0.05 --guard maximum,passkey,variables,counting"
 """What the first version did by default."""
 
 CHILD = """

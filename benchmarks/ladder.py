@@ -59,6 +59,7 @@ RUNGS: dict[str, dict[str, Any]] = {
     "query-2-polynomial": QUERY | {"form": "query+polynomial"},
     "query-4": QUERY | {"rank": 4},
     "query-8": QUERY | {"rank": 8},
+    "query-8-harm-05": QUERY | {"rank": 8, "harm": 0.05},
     "query-8-budget-5": QUERY | {"rank": 8, "budget": 0.005},
     "query-8-budget-20": QUERY | {"rank": 8, "budget": 0.020},
     "query-8-log-n": {"form": "query+log-n", "rank": 8},
@@ -76,7 +77,7 @@ LATER = ("similar 480", "nouns 480")
 
 
 def main() -> None:
-    """Run one of the four parts."""
+    """Run one of the parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=["calibrate", "evaluate", "table", "compare", "figure"])
     parser.add_argument("names", nargs="*")

@@ -8,6 +8,7 @@ from typing import Any
 
 from ladder_table import UNTOUCHED, Rungs
 
+from strop._checks import require
 from strop.evaluation.paired import wilson_interval
 from strop.report import figures
 
@@ -17,6 +18,8 @@ KINDS = {"similar": "similar keys", "nouns": "common nouns"}
 
 def draw_ladder(kept: Mapping[str, Rungs], names: Sequence[str], learned: tuple[int, int], path: Path = FIGURE) -> None:
     """Draw a row of panels for each model; `learned` are the sizes that calibration saw."""
+    unknown = [name for name in names if not any(name in rungs for rungs in kept.values())]
+    require(not unknown, "rungs must have been measured", ", ".join(unknown))
     with figures.style():
         figure, grid = figures.new(8.6, 3.1 * len(kept), len(kept), len(KINDS), sharey=True, squeeze=False)
         for line, (model, rungs) in zip(grid, kept.items(), strict=True):

@@ -1,5 +1,6 @@
 """The descent: the task gets better within the budget, and nothing is lost by an interruption."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -192,3 +193,23 @@ def test_the_end_of_a_descent_comes_closer_to_what_is_allowed(monkeypatch):
     assert found[0]["valid_harm"] == found[2]["valid_harm"] > 0.3  # it went too far
     assert found[0]["best_harm"] < found[2]["best_harm"] <= 0.3
     assert found[2]["best_task"] < found[0]["best_task"]
+
+
+def test_a_descent_that_patience_ends_comes_closer_too(monkeypatch):
+    points = []
+    own = descent._Descent._go_back
+    monkeypatch.setattr(descent._Descent, "_go_back", lambda *given: points.append(own(*given)) or points[-1])
+
+    def gain_nothing(self, found):
+        self.progress = replace(self.progress, waited=self.progress.waited + 1)
+
+    monkeypatch.setattr(descent._Descent, "_keep", gain_nothing)
+    settings = Settings(form="constant", steps=40, every=8, budget=5.0, harm=0.1, patience=3)
+    progress, _ = calibrated(settings, validation_guard=[[RIVAL]])
+    assert progress["step"] == 16
+    assert [len(found) for found in points] == [0, 1, 1 + descent.HALVINGS]
+
+
+def test_the_rank_of_a_low_rank_edit_is_no_concern_of_others():
+    found = [calibrated(Settings(form="pairs", rank=rank, steps=4, every=4, budget=5.0))[0] for rank in (1, 8)]
+    assert found[0]["valid_task"] == found[1]["valid_task"] < found[0]["first_task"]

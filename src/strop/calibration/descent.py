@@ -3,9 +3,9 @@
     minimise  task + λ·drift + HARM·harm,     λ rises while the drift is above AIM·budget and falls while it is below
 
 Every few steps all three are measured on a validation split. Where drift or harm is larger than allowed, a point on the
-way back to the start is measured too, at which it should be small enough. Calibration keeps the numbers with the lowest
-validation loss among those within the budget. The start, an edge that does nothing, is always within it, so a
-calibration that finds nothing leaves the model as it was.
+way back to the start is measured too, at which it should be small enough, and at the end a few more. Calibration keeps
+the numbers with the lowest validation loss among those within the budget. The start, an edge that does nothing, is
+always within it, so a calibration that finds nothing leaves the model as it was.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ PROSE, TASK, GUARD = range(3)
 BACK = 0.98
 """How much closer than the estimate to go back, since the square is an estimate."""
 
-HALVINGS = 2
+HALVINGS = 4
 """Further points to measure on the way back from where the descent ends."""
 
 
@@ -154,6 +154,11 @@ class _Descent:
         """How far the budget reaches, in the optimiser's unit of length."""
         return math.sqrt(2.0 * self.settings.budget)
 
+    @property
+    def _rank(self) -> int:
+        """The rank of what is learned: 1 where it is no low-rank edit."""
+        return self.settings.rank if self.numbers.downs() else 1
+
     def run(self, tick: Tick, resume: Path | None, seen: Seen) -> Edge:
         """Descend to the end, or until validation has not improved for long enough."""
         if resume is not None and resume.exists():
@@ -223,7 +228,7 @@ class _Descent:
             if harm > 0:
                 torch.autograd.backward(HARM * harm)
         task, drift = self._join(task.detach(), drift.detach())
-        rate = radius * settings.rate * self.optimiser.pace(settings.rank, weight) * (1.0 - 0.8 * step / settings.steps)
+        rate = radius * settings.rate * self.optimiser.pace(self._rank, weight) * (1.0 - 0.8 * step / settings.steps)
         self.optimiser.step(rate)
         self.optimiser.shrink(rate * settings.sparsity, self.numbers.start)
         self.progress = replace(
@@ -254,14 +259,16 @@ class _Descent:
         self.progress = replace(self.progress, seconds=self.progress.seconds + time.monotonic() - began)
 
     def _go_back(self, here: Candidate) -> list[Candidate]:
-        """Measure where, on the way back, it should be within; at the end halve what is left between there and here."""
-        excess, last = here.excess(self.settings), self.progress.step == self.settings.steps
+        """Measure where, on the way back, it should be within; at the end search by halving for the last such point."""
+        progress, settings = self.progress, self.settings
+        last = progress.step == settings.steps or progress.waited + 1 >= settings.patience
+        excess = here.excess(settings)
         within, beyond, share = 0.0, 1.0, BACK / max(excess, 1.0)
         found: list[Candidate] = []
         while excess > 1.0 and len(found) < (1 + HALVINGS if last else 1):
             self.numbers.restore(self.numbers.way_back(here.numbers, share))
             found.append(self._measure())
-            within, beyond = (share, beyond) if found[-1].excess(self.settings) <= 1.0 else (within, share)
+            within, beyond = (share, beyond) if found[-1].excess(settings) <= 1.0 else (within, share)
             share = (within + beyond) / 2
         self.numbers.restore(here.numbers)
         return found

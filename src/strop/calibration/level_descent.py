@@ -1,6 +1,8 @@
-"""Descent for edits of the query, whose numbers act together: every number moves by about the same length a step.
+"""Descent for edits of the query, whose numbers act together: every number moves by about the same share a step.
 
-    number ← number − STEP·rate · m / √v,      m, v: running means of the gradient and, number by number, its square
+    number ← number − STEP·length·rate · m / √v,     m, v: running means of the gradient and of its square
+
+length is 1 but for what is added to weights, which moves by a share of their rows (`Part.lengths`).
 
 This is Adam's rule (arXiv 1412.6980). Steps in the metric of drift (optimiser.py) take numbers as independent. Those of
 a low-rank edit are not: they all act through the same few products, so that a step that the metric calls short moves
@@ -19,7 +21,7 @@ from torch import Tensor, nn
 from strop.calibration.optimiser import NaturalDescent
 
 STEP = 0.04
-"""How far a number moves in a step of rate 1."""
+"""The share of its length that a number moves in a step of rate 1."""
 
 MEAN, SQUARE = 0.9, 0.95
 """How much of the running means is kept a step."""

@@ -30,7 +30,7 @@ class Settings:
     steps: int = 100
     rate: float = 0.25
     budget: float = 0.010
-    harm: float = 0.05
+    harm: float = 0.02
     sparsity: float = 0.0
     every: int = 25
     patience: int = 3

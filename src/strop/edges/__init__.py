@@ -1,4 +1,4 @@
-"""What calibration finds: an Edge, numbers for the attention of one model, as a file of a few kilobytes.
+"""What calibration finds: an Edge, numbers for the attention of one model, as a small file.
 
 edge.py            an Edge; edge_file.py: its file; card.py: its folder and card
 forms.py           which parts an edge may have, by name; parts.py: those parts; part.py: what a part is

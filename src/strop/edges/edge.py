@@ -1,4 +1,4 @@
-"""An edge: what calibration found, as a file of a few kilobytes that can be checked, reused and shared.
+"""An edge: what calibration found, as a small file that can be checked, reused and shared.
 
 It remembers the model's architecture and weights (patching/identity.py) and refuses any other. edge_file.py says what
 the file looks like, card.py what stands beside it in a folder.

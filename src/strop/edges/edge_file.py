@@ -1,4 +1,4 @@
-"""The file of an edge: safetensors, a few kilobytes, never pickle.
+"""The file of an edge: safetensors, never pickle.
 
 Tensors: for every attention module the numbers of the edge's parts, `<module>.<field>`: `numbers` of a temperature,
 `pairs` and `index` or `up` and `down` of an edit of the query, `outputs` where outputs are scaled. Metadata: JSON under

@@ -106,7 +106,7 @@ class LowRankQuery(Part):
         """`up` is held against the projection's rows, which are a fifth as long in Gemma 3 as in SmolLM2."""
         with weights_present(module):
             rows = find_projection(module, heads).weight(heads).detach().float()
-            return [float(rows.square().sum(-1).mean().sqrt()) / USUAL, 1.0]
+            return [float(rows.square().sum(-1).mean().sqrt()) / USUAL or 1.0, 1.0]
 
     def change_layer(self, module: nn.Module, heads: int) -> LayerChange:
         """Add to what the projection gives."""

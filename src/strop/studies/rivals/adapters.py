@@ -1,7 +1,7 @@
 """PEFT's LoRA and (IA)³ on the board's data: what a practitioner would do instead.
 
-Plain AdamW on the answers alone, no budget, no guard; α = 2·rank. Of several learning rates the one with the lowest
-validation loss is kept. Each rate is trained once and kept as PEFT's own adapter folder.
+Plain AdamW on the answers and echoes that edges learn from, no budget, no guard; α = 2·rank. Of several learning rates
+the one with the lowest validation loss is kept. Each rate is trained once and kept as PEFT's own adapter folder.
 
 A *held* LoRA has the care of our calibration as well: its prose, budget and guard, and the way back in the end. So it
 tells whether care or rank makes the difference.
@@ -13,6 +13,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 TASK = "lookup"
 
-TRIES = 4
+TRIES = 10
 """Times that a held adapter is shortened, at most: how drift grows with its length is an estimate."""
 
 LOSS = "validated.json"
@@ -47,7 +48,8 @@ def make_adapter(
     name: str, settings: Mapping[str, Any], opened: Opened, board: RivalBoard, folder: Path, learn: bool
 ) -> Made | None:
     """Train with every rate, or read what was trained; return the best on validation."""
-    paths = {rate: folder / f"{name}-{short_id({**board.learned(), **settings, 'rate': rate})}" for rate in board.rates}
+    given = {**board.learned(), **settings, **({"care": asdict(Settings())} if settings.get("held") else {})}
+    paths = {rate: folder / f"{name}-{short_id({**given, 'rate': rate})}" for rate in board.rates}
     for rate, path in paths.items():
         if learn and not (path / LOSS).exists():
             write_text(path / LOSS, json.dumps(_train(settings, rate, opened, board, path)) + "\n")
@@ -113,15 +115,18 @@ class Care:
 
     @torch.no_grad()
     def finish(self, adapted: nn.Module) -> dict[str, float]:
-        """Shorten the adapter until validation finds it within the budget and the limit on harm; say what it finds."""
+        """Shorten the adapter until validation finds it within the budget and the limit on harm; say what it finds.
+
+        One that is not within after TRIES is taken back altogether.
+        """
+        ups = [parameter for name, parameter in adapted.named_parameters() if "lora_B" in name]
         drift, harm = self._measure()
-        for _ in range(TRIES):
+        for tried in range(TRIES):
             excess = Candidate(0.0, drift, harm, []).excess(self.settings)
             if excess <= 1.0:
                 break
-            for name, parameter in adapted.named_parameters():
-                if "lora_B" in name:
-                    parameter.mul_(BACK / excess)
+            for parameter in ups:
+                parameter.mul_(BACK / excess if tried < TRIES - 1 else 0.0)
             drift, harm = self._measure()
         return {"drift": drift, "harm": harm}
 

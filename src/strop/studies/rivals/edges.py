@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +19,12 @@ def make_edge(
     name: str, settings: Mapping[str, Any], opened: Opened, board: RivalBoard, folder: Path, learn: bool
 ) -> Made | None:
     """Calibrate an edge on look-up, or read the one that was; an interrupted calibration goes on."""
+    from strop.calibration.settings import Settings
     from strop.calibration.verb import calibrate
     from strop.records.addresses import short_id
 
     given: dict[str, Any] = {"sizes": board.pairs, "judged": board.judged, "steps": board.steps, "seed": board.seed}
-    path = folder / f"{name}-{short_id({**given, **settings})}.safetensors"
+    path = folder / f"{name}-{short_id({**asdict(Settings()), **given, **settings})}.safetensors"
     if not path.exists():
         if not learn:
             return None
