@@ -22,7 +22,8 @@ RULER = {"RULER needles": NEEDLES, "RULER variables": ("ruler_vt",), "RULER cont
 HOW = """
 Look-up is of similar keys in three wordings that no calibration saw; an answer counts if greedy decoding writes it.
 Edges and adapters learned from the same passages of 8 to 24 pairs, in as many steps: edges within a budget of drift,
-with a guard and validation; adapters by plain AdamW, the learning rate chosen on validation. RULER is scored by
+with a guard and validation; adapters by plain AdamW (held ones within that budget and guard too), the learning rate
+chosen on validation. RULER is scored by
 lm-evaluation-harness. p-values are paired, against the untouched model, and corrected by Holm's rule over the table:
 McNemar's and a sign flip over passages must agree for look-up, a sign flip over documents for RULER. Prose is the
 change of loss, in nats a token. Cost is the time of reading 512 tokens against the untouched model's, as the thing was
