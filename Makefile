@@ -70,6 +70,7 @@ docs: $(READY) # the site, into build/site; a dead link, an unknown name or anyt
 
 notebook: $(READY) $(MODELS) # runs the tutorial's notebook on SmolLM2 and keeps its outputs: some five minutes
 	PYTHONWARNINGS=ignore $(BIN)/jupyter execute --inplace --timeout=3600 docs/tutorial.ipynb
+	rm -rf docs/prompts.jsonl docs/my-edge docs/runs
 
 figure: $(READY)
 	$(BIN)/python examples/dispersion.py docs/figures/dispersion.png
