@@ -35,8 +35,6 @@ from strop.tasks.answers import Reader
 if TYPE_CHECKING:
     from strop.pretrained.load import Opened
 
-TASK = "lookup"
-
 TRIES = 10
 """Times that a held adapter is shortened, at most: how drift grows with its length is an estimate."""
 
@@ -67,8 +65,7 @@ def make_adapter(
 def _train(settings: Mapping[str, Any], rate: float, opened: Opened, board: RivalBoard, path: Path) -> dict[str, Any]:
     import peft
 
-    guard = tuple(task for task in GUARD if task != TASK)
-    data = Data(Recipe(TASK, board.pairs, seed=board.seed, judged=board.judged, guard=guard))
+    data = Data(Recipe("lookup", board.pairs, seed=board.seed, judged=board.judged, guard=GUARD))
     model, reader, began = opened.model, Reader(opened.tokenizer), time.monotonic()
     with HalfProducts(model).on() if saves_time(model) else nullcontext():
         care = Care(model, reader, data) if settings.get("held") else None
