@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import string
 from functools import cache
 from pathlib import Path
@@ -58,3 +59,10 @@ def edge() -> Edge:
     made = model()
     rules = {name: Constant(torch.full((heads, 1), 0.1)) for name, heads in heads_of(made).items()}
     return Edge.of(made, {"constant": rules})
+
+
+def threads_alive() -> list[str]:
+    """Return the names of this process's threads, where the system tells."""
+    gc.collect()
+    tasks = Path("/proc/self/task")
+    return [(task / "comm").read_text().strip() for task in tasks.iterdir()] if tasks.exists() else []

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,7 +37,8 @@ class Ranks:
 
     rank: int = 0
     size: int = 1
-    group: ProcessGroup | None = None
+    group: Callable[[], ProcessGroup | None] = lambda: None
+    """A weak reference: a group that is alive at exit, because somebody kept us, may abort the process."""
 
     @property
     def leads(self) -> bool:
@@ -79,10 +81,10 @@ class Ranks:
         mine = torch.tensor(list(json.dumps(value).encode()), dtype=torch.uint8)
         sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
         with explain_deaths():
-            dist.all_gather(sizes, torch.tensor([len(mine)]), self.group)
+            dist.all_gather(sizes, torch.tensor([len(mine)]), self.group())
             longest = max(map(int, sizes))
             found = [torch.zeros(longest, dtype=torch.uint8) for _ in range(self.size)]
-            dist.all_gather(found, torch.cat([mine, mine.new_zeros(longest - len(mine))]), self.group)
+            dist.all_gather(found, torch.cat([mine, mine.new_zeros(longest - len(mine))]), self.group())
         return [json.loads(bytes(one[: int(n)].tolist())) for one, n in zip(found, sizes, strict=True)]
 
     def add(self, tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -94,7 +96,7 @@ class Ranks:
 
         flat = torch.cat([tensor.detach().double().flatten().cpu() for tensor in tensors])
         with explain_deaths():
-            dist.all_reduce(flat, group=self.group)
+            dist.all_reduce(flat, group=self.group())
         parts = flat.split([tensor.numel() for tensor in tensors])
         return [part.reshape(like.shape).to(like) for part, like in zip(parts, tensors, strict=True)]
 
@@ -131,13 +133,14 @@ def join_ranks(timeout: timedelta = TIMEOUT) -> Iterator[Ranks]:
         yield Ranks()
         return
     import torch.distributed as dist
+    import torch.distributed.nn.functional  # noqa: F401 - imported later, its default arguments would keep the group
 
     began = not dist.is_initialized()
     with explain_deaths():
         if began:
             dist.init_process_group("gloo", timeout=timeout)
         group = dist.new_group(backend="gloo", timeout=timeout)  # the default one may be of cards
-    _HERE.append(Ranks(dist.get_rank(), dist.get_world_size(), group))
+    _HERE.append(Ranks(dist.get_rank(), dist.get_world_size(), weakref.ref(group)))
     try:
         yield _HERE[-1]
     finally:

@@ -60,7 +60,8 @@ def main(folder, die=False):
         edge, gain = find_edge(folder / "runs")
         edge.save(folder / f"edge.{ranks.rank}")
         told = {"steps": made, "answers": gain.answers, "prose": gain.prose, "size": ranks.size}
-        (folder / f"told.{ranks.rank}").write_text(json.dumps(told))
+    told["threads"] = tiny.threads_alive()  # while `ranks` is still known, as in a script
+    (folder / f"told.{ranks.rank}").write_text(json.dumps(told))
 
 
 if __name__ == "__main__":

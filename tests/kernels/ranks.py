@@ -5,8 +5,10 @@ import signal
 import sys
 from datetime import timedelta
 
+import tiny
 import torch
 import torch.distributed as dist
+import torch.distributed.nn.functional  # imported later, its default arguments would keep the group
 
 import strop
 from strop.normalisers import AdaptiveTemperature, LogN, Softmax, WithSink
@@ -74,8 +76,6 @@ def run_case(case, take=lambda tensor, dim=-2: tensor, impl="auto"):
 
 def run_model(take):
     """A tiny Llama, its sequence split: logits and the gradient of a weight."""
-    import tiny
-
     model = tiny.model().requires_grad_(True)
     ids = torch.arange(3, 3 + 24)[None]
     positions = torch.arange(24)[None]
@@ -106,8 +106,13 @@ def main(store, rank, ranks, out, die=False):
             strop.attention(q, k, v, enable_gqa=True, is_causal=rank == 0)
         except strop.errors.RankError as error:
             found["disagreement"] = str(error)
-    torch.save(found, f"{out}.{rank}")
     dist.destroy_process_group()
+    found["threads"] = tiny.threads_alive()  # while `here` is still known, as in a script
+    try:
+        here.group.size()
+    except strop.errors.StateError as error:
+        found["ended"] = str(error)
+    torch.save(found, f"{out}.{rank}")
     return None
 
 

@@ -74,6 +74,12 @@ def test_keys_and_values_are_sent_once_to_every_other_rank(found):
     assert sum(one["sent"] for one in found) == (len(found) - 1) * sum(sizes)
 
 
+def test_a_shard_that_is_kept_lets_the_group_end(found):
+    """Threads of gloo that are alive at exit abort the process now and then."""
+    assert not [name for one in found for name in one["threads"] if "gloo" in name]
+    assert all("backward before" in one["ended"] for one in found)
+
+
 def test_ranks_that_make_different_calls_are_told(found):
     for one in found:
         assert "all ranks must make the same call" in one["disagreement"]

@@ -9,6 +9,7 @@ zigzag shards give every rank the same.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -123,9 +124,18 @@ class LocalShard:
     """This rank's part in a sequence that a group shares."""
 
     shards: Shards
-    group: ProcessGroup
     rank: int
+    _group: weakref.ref[ProcessGroup]  # a group that a forgotten shard keeps alive at exit may abort the process
     traffic: Traffic = field(default_factory=Traffic)
+
+    @property
+    def group(self) -> ProcessGroup:
+        """The ranks, until torch.distributed destroys the group."""
+        group = self._group()
+        remedy = "Go backward before torch.distributed.destroy_process_group"
+        require(group is not None, "the group of a shard must be alive", "a destroyed group", remedy, StateError)
+        assert group is not None
+        return group
 
     @property
     def spans(self) -> tuple[Span, ...]:
@@ -188,7 +198,7 @@ def sharded(shards: Shards, group: ProcessGroup | None = None) -> Iterator[Local
     group = dist.group.WORLD if group is None else group
     assert group is not None
     require(group.size() == shards.ranks, f"shards must be of the group's {group.size()} ranks", shards.ranks)
-    shard = LocalShard(shards, group, group.rank())
+    shard = LocalShard(shards, group.rank(), weakref.ref(group))
     before = _HERE.set(shard)
     _OPEN.append(shard)
     try:
