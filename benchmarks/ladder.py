@@ -36,7 +36,7 @@ MODELS = ("smollm2", "gemma3-270m")
 EDGES = Path("runs/ladder")
 
 SHARED = {
-    "task": "lookup", "sizes": (8, 24), "judged": (24, 96), "echoes": 6, "steps": 100, "every": 25, "budget": 0.010,
+    "task": "lookup", "sizes": (8, 24), "judged": (24, 96), "echoes": 6, "steps": 100, "every": 50, "budget": 0.010,
 }  # fmt: skip
 QUERY = {"form": "query", "rank": 2}
 RUNGS: dict[str, dict[str, Any]] = {

@@ -77,6 +77,19 @@ def test_a_calibration_that_finds_nothing_leaves_the_model_as_it_was():
     assert {row["done"] for row in edge.heads()} == {"left alone"}
 
 
+def test_every_pass_of_a_descent_is_a_quick_one(monkeypatch):
+    model, named = tiny.model(), set()
+    own = type(model).forward
+
+    def forward(self, *args, **more):
+        named.add(self.config._attn_implementation)
+        return own(self, *args, **more)
+
+    monkeypatch.setattr(type(model), "forward", forward)
+    run(model, Settings(form="query", steps=2, every=1, budget=1.0))
+    assert named == {"strop"}
+
+
 def test_sparsity_leaves_heads_alone():
     model = tiny.model()
     dense = run(model, Settings(form="constant", steps=8, budget=5.0, every=4))

@@ -7,7 +7,7 @@ import tiny
 import torch
 
 from strop.pretrained.load import _begin_with_bos
-from strop.tasks.answers import Reader, answer_loss, answer_questions, measure_leads, score
+from strop.tasks.answers import Reader, answer_loss, answer_questions, measure_leads
 from strop.tasks.passages import Passage
 from strop.tasks.prose import cut_windows
 
@@ -31,11 +31,11 @@ def test_the_cache_gives_what_each_question_alone_gives(family):
 def test_a_few_questions_at_a_time_give_what_all_together_give(cached, monkeypatch):
     model, encoded = tiny.model(), tiny.reader().encode(Passage(CONTEXT, QUESTIONS))
     with torch.no_grad():
-        together = score(model, encoded)
+        together = measure_leads(model, encoded)
         monkeypatch.setattr("strop.tasks.answers.CACHED", cached)
-        apart = score(model, encoded)
-    assert torch.allclose(together[0], apart[0], atol=1e-5)
-    assert torch.equal(together[1], apart[1])
+        apart = measure_leads(model, encoded)
+    assert len(together) == sum(len(answer) for _, answer in QUESTIONS)
+    assert torch.allclose(together, apart, atol=1e-5)
 
 
 def test_likelihood_is_that_of_the_whole_text():
@@ -88,11 +88,10 @@ def test_a_lead_is_over_the_best_other_token():
     model, reader = tiny.model(), tiny.reader()
     passage = Passage("The code of oak is 41. ", (("The code of oak is", " 41"), ("The code of elm is", " 4")))
     encoded = reader.encode(passage)
-    likely, right = score(model, encoded)
-    wanted, found = encoded.targets[:, 1:], measure_leads(model, encoded)
-    assert torch.equal(found > 0, right[wanted])
-    other = torch.log(1 - likely[wanted].exp())  # all other tokens together: the best of them is no likelier
-    assert (found >= likely[wanted] - other - 1e-5).all()
+    found = measure_leads(model, encoded)
+    first, second = answer_questions(model, encoded)
+    assert bool((found[: first.tokens] > 0).all()) == first.exact
+    assert bool((found[first.tokens :] > 0).all()) == second.exact
     ids = torch.cat([encoded.context, encoded.ids[:1]], 1)
     logits = model(ids).logits[0, encoded.context.shape[1] :]
     at = int(encoded.targets[0].nonzero()[0]) - 1

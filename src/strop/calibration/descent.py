@@ -14,7 +14,6 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -24,11 +23,11 @@ from torch import Tensor, nn
 
 from strop._checks import require
 from strop.calibration.directions import find_directions
-from strop.calibration.half_products import HalfProducts
 from strop.calibration.level_descent import LevelDescent
 from strop.calibration.numbers import Numbers, Progress, load_state, save_state
 from strop.calibration.objective import Batch, Drift, Group, Guard, Seen
 from strop.calibration.optimiser import NaturalDescent
+from strop.calibration.quick_passes import quick_passes
 from strop.calibration.settings import Settings
 from strop.edges.edge import Edge
 from strop.edges.forms import QUERY_EDITS, read_form
@@ -48,13 +47,13 @@ PACE = 0.1
 AIM = 0.7
 """Share of the budget that λ aims at: other prose, and the worst length, drift more than the windows descended on."""
 
-PROSE, TASK, GUARD = range(3)
-"""The passes of a step, which ranks share; the longest first."""
+TASK, PROSE, GUARD = range(3)
+"""The passes of a step, which ranks share; the first is about as long as the others together."""
 
 BACK = 0.98
 """How much closer than the estimate to go back, since the square is an estimate."""
 
-HALVINGS = 4
+HALVINGS = 3
 """Further points to measure on the way back from where the descent ends."""
 
 
@@ -88,7 +87,7 @@ def descend(
         scored = choose_optimiser(settings.form).scored
         passes += [lengths.count(min(lengths, default=0)) if scored else 0, len(validation)]
     seen = _count(begun, sum(passes))
-    with HalfProducts(model).on() if settings.half else nullcontext():
+    with quick_passes(model, settings.half):
         ours = ranks_here()
         learned = Goals(
             batches, Drift(model, prose, seen, lambda _: ours.does(PROSE)),

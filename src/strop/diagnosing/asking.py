@@ -62,7 +62,7 @@ def ask(reader: Reader, passage: Passage, line: str = "every question") -> Asked
     """Return the tokens of a passage and where its evidence stands; `line` is what to call it in errors."""
     check_evidence(passage, line)
     encoded = reader.encode(passage)
-    context, ids, targets = encoded.context, encoded.ids, encoded.targets
+    context, ids, targets = encoded.context, encoded.ids, encoded.targets.to(encoded.ids.device)
     evidence = _mark_evidence(reader, passage, context.shape[1], ids.shape[1])
     if len(ids) == 1:  # nothing is shared: all that comes before the answer may be read before
         before = int(targets[0].long().argmax()) - 1

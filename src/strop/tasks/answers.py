@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from strop._checks import require
 from strop.tasks.passages import Passage
@@ -37,7 +38,8 @@ class Answer:
 class Encoded:
     """Tokens of a passage: the context [1, c] but for its last token, which begins every question.
 
-    `ids` [questions, n] holds question and answer, padded on the right; `targets` marks the answers' tokens.
+    `ids` [questions, n] holds question and answer, padded on the right; `targets` marks the answers' tokens, on the
+    CPU: how many there are settles the shapes of all that follows.
     """
 
     context: Tensor
@@ -83,62 +85,63 @@ class Reader:
         for i, (question, answer) in enumerate(asked):
             ids[i, : len(question) + len(answer)] = torch.tensor(question + answer)
             targets[i, len(question) : len(question) + len(answer)] = True
-        made = torch.tensor([context[:-1]], dtype=torch.long), ids, targets
-        return Encoded(*(one.to(self.device) for one in made))
+        return Encoded(torch.tensor([context[:-1]], dtype=torch.long).to(self.device), ids.to(self.device), targets)
 
 
 def _logits(model: nn.Module, encoded: Encoded) -> Tensor:
-    """What the model gives every token but the first, [questions, n−1, tokens]."""
+    """What the model gives before each of the answers' tokens [their number, tokens], one question after another."""
     places, copies = encoded.context.shape[1], len(encoded.ids)
+    wanted = encoded.targets[:, 1:]
+    columns = wanted.any(0).nonzero()[:, 0]  # the head multiplies by every word there is: only where an answer is read
+    each = wanted[:, columns].nonzero(as_tuple=True)
     if copies == 1 or places == 0:  # one sequence: no cache, so that layers may be recomputed for gradients
-        ids = torch.cat([encoded.context.expand(copies, -1), encoded.ids], 1)
-        keep = slice(places, ids.shape[1] - 1)
-        out: Any = model(input_ids=ids, logits_to_keep=keep, use_cache=False)
-        return _float_logits(out)
+        ids = torch.cat([encoded.context.expand(copies, -1), encoded.ids[:, :-1]], 1)
+        found = _read(model(input_ids=ids, logits_to_keep=places + columns, use_cache=False))
+        return found[each]
     read: Any = model(input_ids=encoded.context, use_cache=True, logits_to_keep=1)
     together = copies if torch.is_grad_enabled() else max(1, CACHED // places)
-    asked = [_ask(model, read.past_key_values, ids, last=ids.shape[0] == copies) for ids in encoded.ids.split(together)]
-    return torch.cat(asked)
+    asked = [
+        _ask(model, read.past_key_values, ids, columns, last=ids.shape[0] == copies)
+        for ids in encoded.ids.split(together)
+    ]
+    return torch.cat(asked)[each]
 
 
-def _ask(model: nn.Module, cache: Any, ids: Tensor, last: bool) -> Tensor:
-    """Logits of some questions [questions, n−1, tokens] after a context; the cache is spent if this is the `last`."""
+def _ask(model: nn.Module, cache: Any, ids: Tensor, columns: Tensor, last: bool) -> Tensor:
+    """Logits of some questions [questions, columns, tokens] after a context; the `last` to ask spends the cache."""
     mine = cache if last else copy.deepcopy(cache)
     mine.batch_repeat_interleave(len(ids))
-    return _float_logits(model(input_ids=ids[:, :-1], past_key_values=mine, use_cache=True))
+    return _read(model(input_ids=ids[:, :-1], past_key_values=mine, use_cache=True, logits_to_keep=columns))
 
 
-def _float_logits(out: Any) -> Tensor:
+def _read(out: Any) -> Tensor:
     logits: Tensor = out.logits.float()
     return logits
 
 
-def score(model: nn.Module, encoded: Encoded) -> tuple[Tensor, Tensor]:
-    """Return (log-probability of every token but the first [questions, n−1], whether it is the most likely one)."""
-    logits, following = _logits(model, encoded), encoded.ids[:, 1:]
-    return logits.log_softmax(-1).gather(-1, following[..., None])[..., 0], logits.argmax(-1) == following
+def _answers(encoded: Encoded) -> Tensor:
+    """The answers' tokens, one question after another."""
+    return encoded.ids[encoded.targets.nonzero(as_tuple=True)]
 
 
 def measure_leads(model: nn.Module, encoded: Encoded) -> Tensor:
     """Return by how many nats each of the answers' tokens is likelier than the best other one."""
-    wanted = encoded.targets[:, 1:]
-    logits, right = _logits(model, encoded)[wanted], encoded.ids[:, 1:][wanted][:, None]
+    logits, right = _logits(model, encoded), _answers(encoded)[:, None]
     rival = logits.scatter(-1, right, float("-inf")).amax(-1)
     return logits.gather(-1, right)[:, 0] - rival
 
 
 def answer_loss(model: nn.Module, batch: Sequence[Encoded]) -> Tensor:
     """Mean negative log-likelihood of the answers' tokens, in nats."""
-    parts = [score(model, encoded)[0][encoded.targets[:, 1:]] for encoded in batch]
-    return -torch.cat(parts).mean()
+    losses = [cross_entropy(_logits(model, encoded), _answers(encoded), reduction="none") for encoded in batch]
+    return torch.cat(losses).mean()
 
 
 @torch.no_grad()
 def answer_questions(model: nn.Module, encoded: Encoded) -> list[Answer]:
     """Answer every question of a passage."""
-    likelihood, right = score(model, encoded)
-    wanted = encoded.targets[:, 1:]
-    return [
-        Answer(bool(right[i][wanted[i]].all()), float(likelihood[i][wanted[i]].sum()), int(wanted[i].sum()))
-        for i in range(len(wanted))
-    ]
+    logits, right = _logits(model, encoded), _answers(encoded)
+    counts = encoded.targets.sum(1).tolist()
+    likelihood = -cross_entropy(logits, right, reduction="none")
+    each = zip(likelihood.split(counts), (logits.argmax(-1) == right).split(counts), counts, strict=True)
+    return [Answer(bool(exact.all()), float(nats.sum()), count) for nats, exact, count in each]
