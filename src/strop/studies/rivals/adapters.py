@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,9 +22,10 @@ from torch import nn
 
 from strop.calibration.data import Data
 from strop.calibration.descent import BACK, HARM, Candidate, change_weight
-from strop.calibration.half_products import HalfProducts, saves_time
+from strop.calibration.half_products import saves_time
 from strop.calibration.level_descent import FIRST_WEIGHT
 from strop.calibration.objective import Drift, Guard
+from strop.calibration.quick_passes import quick_passes
 from strop.calibration.settings import GUARD, Recipe, Settings
 from strop.records import write_text
 from strop.records.addresses import short_id
@@ -67,7 +68,7 @@ def _train(settings: Mapping[str, Any], rate: float, opened: Opened, board: Riva
 
     data = Data(Recipe("lookup", board.pairs, seed=board.seed, judged=board.judged, guard=GUARD))
     model, reader, began = opened.model, Reader(opened.tokenizer), time.monotonic()
-    with HalfProducts(model).on() if saves_time(model) else nullcontext():
+    with quick_passes(model, half=saves_time(model)):
         care = Care(model, reader, data) if settings.get("held") else None
         with torch.random.fork_rng():
             torch.manual_seed(board.seed)
