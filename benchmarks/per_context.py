@@ -63,9 +63,10 @@ def main() -> None:
     """Measure what is missing, then print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--show", action="store_true")
-    kept = read()
+    edge = strop.Edge.load(EDGE)
+    kept = read(edge)
     if not parser.parse_args().show:
-        opened, edge = open_model(MODEL, None, None, False, "auto", "auto"), strop.Edge.load(EDGE)
+        opened = open_model(MODEL, None, None, False, "auto", "auto")
         reader = Reader(opened.tokenizer)
         prompts = [reader.encode(one) for one in draw_prompts()]
         with freeze(opened.model):
@@ -184,9 +185,10 @@ def _find(kept: dict[str, Any], name: str, place: int) -> Any:
     )
 
 
-def read() -> dict[str, Any]:
-    """Return what has been measured."""
-    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+def read(edge: strop.Edge) -> dict[str, Any]:
+    """Return what has been measured with this edge."""
+    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    return kept if kept.get("edge") == edge.digest else {"edge": edge.digest}
 
 
 def write(kept: dict[str, Any]) -> None:

@@ -1,11 +1,14 @@
 """The numbers that are moved: gradients reach them through the frozen model."""
 
+import families
 import pytest
 import tiny
 import torch
 
 from strop.calibration.numbers import Numbers
 from strop.calibration.objective import Answers, Drift
+from strop.edges.query_edits import USUAL
+from strop.patching.identity import heads_of
 from strop.tasks.passages import Passage
 
 QUESTIONS = (("The code of oak is", " 41"), ("The code of fir is", " 73"))
@@ -59,3 +62,20 @@ def test_what_is_added_to_a_projection_is_held_against_its_rows():
     assert {name: later[name] / named[name] for name in named} == pytest.approx(
         {name: 3.0 if name in ups else 1.0 for name in named}
     )
+
+
+OTHERS = {
+    "gpt2": lambda attention: attention.c_attn.weight[:, :32].T,
+    "phi3": lambda attention: attention.qkv_proj.weight[:32],
+    "gpt_neox": lambda attention: attention.query_key_value.weight.reshape(4, 3, 8, 32)[:, 0].reshape(32, 32),
+}
+"""The rows that make queries where one layer makes queries, keys and values."""
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_rows_are_those_of_the_query_where_a_layer_makes_more(family):
+    model = families.fresh(family)
+    attention = dict(model.named_modules())[next(iter(heads_of(model)))]
+    found = Numbers(model, "query", outputs=False, rank=2).lengths[0]
+    rows = OTHERS[family](attention).detach()
+    assert found == pytest.approx(float(rows.norm() / len(rows) ** 0.5) / USUAL)
