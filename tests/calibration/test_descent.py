@@ -1,6 +1,7 @@
 """The descent: the task gets better within the budget, and nothing is lost by an interruption."""
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -133,7 +134,7 @@ def test_an_interrupted_calibration_goes_on_to_the_same_edge(tmp_path: Path, for
 def test_progress_begins_before_the_first_step_and_reaches_its_end():
     told, model = [], tiny.model()
     prose, longer = tiny.prose(2, 30), tiny.prose(1, 40)
-    guard = [[BATCH], [BATCH]]
+    guard = [[[BATCH], [BATCH]]]
     more = {"guard": guard, "validation_guard": guard, "begun": lambda done, of: told.append((done, of))}
     descend(
         model,
@@ -177,7 +178,7 @@ def calibrated(settings, **guards):
 def test_descent_keeps_away_from_harm():
     settings = Settings(form="constant", steps=16, every=16, budget=5.0, harm=50.0)
     free, lost = calibrated(settings)
-    guarded, kept = calibrated(settings, guard=[[RIVAL]])
+    guarded, kept = calibrated(settings, guard=[[[RIVAL]]])
     with torch.no_grad():
         untouched = float(RIVAL.loss(tiny.model()))
     assert lost > untouched + 0.1
@@ -188,7 +189,7 @@ def test_descent_keeps_away_from_harm():
 
 def test_what_is_kept_does_no_more_harm_than_allowed():
     settings = Settings(form="constant", steps=8, every=2, budget=5.0, harm=0.3, patience=9)
-    progress, kept = calibrated(settings, validation_guard=[[RIVAL]])
+    progress, kept = calibrated(settings, validation_guard=[[[RIVAL]]])
     with torch.no_grad():
         untouched = float(RIVAL.loss(tiny.model()))
     assert progress["valid_harm"] > 0.3  # it went too far
@@ -202,25 +203,54 @@ def test_the_end_of_a_descent_comes_closer_to_what_is_allowed(monkeypatch):
     found = {}
     for halvings in (0, 2):
         monkeypatch.setattr(descent, "HALVINGS", halvings)
-        found[halvings], _ = calibrated(settings, validation_guard=[[RIVAL]])
+        found[halvings], _ = calibrated(settings, validation_guard=[[[RIVAL]]])
     assert found[0]["valid_harm"] == found[2]["valid_harm"] > 0.3  # it went too far
     assert found[0]["best_harm"] < found[2]["best_harm"] <= 0.3
     assert found[2]["best_task"] < found[0]["best_task"]
 
 
 def test_a_descent_that_patience_ends_comes_closer_too(monkeypatch):
-    points = []
-    own = descent._Descent._go_back
-    monkeypatch.setattr(descent._Descent, "_go_back", lambda *given: points.append(own(*given)) or points[-1])
+    looked, own = [], descent._Descent._is_within
+    monkeypatch.setattr(
+        descent._Descent, "_is_within", lambda self, here: looked.append(self.progress.step) or own(self, here)
+    )
 
     def gain_nothing(self, found):
         self.progress = replace(self.progress, waited=self.progress.waited + 1)
 
     monkeypatch.setattr(descent._Descent, "_keep", gain_nothing)
     settings = Settings(form="constant", steps=40, every=8, budget=5.0, harm=0.1, patience=3)
-    progress, _ = calibrated(settings, validation_guard=[[RIVAL]])
+    progress, _ = calibrated(settings, validation_guard=[[[RIVAL]]])
     assert progress["step"] == 16
-    assert [len(found) for found in points] == [0, 1, 1 + descent.HALVINGS]
+    assert looked == [8] + [16] * (1 + descent.HALVINGS)
+
+
+def test_the_way_back_looks_at_what_is_beyond_and_measures_all_where_that_is_within(monkeypatch):
+    """Two guarded tasks: one that suffers, and one that suffers only between the start and the end."""
+    asked = []
+
+    class Hump:
+        def loss(self, model):
+            lost = float(RIVAL.loss(model))
+            asked.append(lost)
+            return torch.tensor(1.0 if low < lost < high else 0.0)
+
+    with torch.no_grad():
+        untouched = float(RIVAL.loss(tiny.model()))
+    low, high = untouched + 0.2, untouched + 0.3  # the last points that the first task alone would allow
+    settings = Settings(form="constant", steps=8, every=8, budget=5.0, harm=0.3)
+    progress, kept = calibrated(settings, validation_guard=[[[RIVAL]], [[Hump()]]])
+    assert progress["valid_harm"] > 0.3
+    assert kept < low
+    assert progress["best_task"] < progress["first_task"]
+    assert 3 < len(asked) <= 3 + descent.HALVINGS  # before, at the end, and where the first task was within
+
+
+def test_steps_learn_how_prose_stands():
+    seen = []
+    settings = Settings(form="constant", steps=6, every=6, budget=5.0)
+    calibrated(settings, guard=[[[RECALL]], [[RIVAL]]], tick=lambda progress: seen.append(progress.weight))
+    assert [later == now for now, later in pairwise(seen[1:])] == [True, False, True, False, True]  # after prose alone
 
 
 def test_the_rank_of_a_low_rank_edit_is_no_concern_of_others():

@@ -33,14 +33,17 @@ class Told:
         return torch.tensor(self.losses.pop(0))
 
 
-def test_harm_is_what_is_lost_and_gains_do_not_make_up_for_it():
+def test_harm_is_what_a_task_loses_and_gains_in_another_do_not_make_up_for_it():
     model = nn.Identity()
-    guard = Guard(model, [[Told(1.0, 1.5), Told(1.0, 0.2)], [Told(2.0, 2.1)]])
-    assert float(guard.of(model, 0)) == pytest.approx(0.25)
-    assert float(guard.of(model, 3)) == pytest.approx(0.1)  # counted round
-    assert Guard(model, [[Told(1.0, 1.5), Told(1.0, 0.2)], [Told(2.0, 2.6)]]).worst(model) == pytest.approx(0.6)
-    assert Guard(model, []).worst(model) == 0.0
-    assert float(Guard(model, []).of(model, 5)) == 0.0
+    guard = Guard(model, [[[Told(1.0, 1.7), Told(1.0, 0.8)], [Told(2.0, 2.1)]], [[Told(2.0, 1.0)]]])
+    assert float(guard.of(model, 0, 0)) == pytest.approx(0.25)  # within a task they are set off
+    assert float(guard.of(model, 0, 3)) == pytest.approx(0.1)  # counted round
+    assert float(guard.of(model, 1, 0)) == 0.0
+    told = [[[Told(1.0, 0.2)]], [[Told(2.0, 2.6, 2.6)]], [[Told(2.0, 2.5)]]]
+    guard = Guard(model, told)
+    assert guard.harms(model, only=[1]) == pytest.approx([0.0, 0.6, 0.0])
+    assert guard.harms(model) == pytest.approx([0.0, 0.6, 0.5])
+    assert Guard(model, []).harms(model) == []
 
 
 def test_a_right_answer_that_is_overtaken_is_harmed_though_it_became_likelier():

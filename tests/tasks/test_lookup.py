@@ -1,6 +1,8 @@
 """Look-up: keys that share halves, other nouns to descend on, to stop by and to test on."""
 
+import math
 import re
+from collections import Counter
 from itertools import combinations
 
 import pytest
@@ -31,6 +33,30 @@ def test_similar_keys_share_halves(count):
     first, second = ({key.split("-")[i] for key in keys} for i in (0, 1))
     assert not first & second
     assert max(len(first), len(second)) <= (2 * count) ** 0.5 + 1
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8, 24, 512, 2450])
+def test_dense_keys_share_more_halves(count):
+    most, seen = 0, draw()
+    for _ in range(30):
+        keys = similar(count, "validation", seen, dense=True)
+        assert len(set(keys)) == count
+        first, second = (Counter(key.split("-")[i] for key in keys) for i in (0, 1))
+        assert not set(first) & set(second)
+        assert len(first) * len(second) < count + max(len(first), len(second))
+        most = max(most, *first.values(), *second.values())
+    fewest = max(2, math.ceil(2 * count / len(NOUNS["validation"])))
+    assert most >= count // fewest - 1
+
+
+def test_calibration_alone_sees_dense_keys():
+    def share(phrasing):
+        drawn = sample(find_task("lookup-similar"), 60, 24, [phrasing], torch.Generator().manual_seed(0))
+        counts = (Counter(re.findall(r"(\w+)-\w+", passage.context)) for passage in drawn)
+        return sum(max(one.values()) >= 10 or len(one) >= 10 for one in counts)
+
+    assert share("list") > 10
+    assert share("ticket") == share("shelf") == 0
 
 
 def test_there_are_keys_for_512_pairs_of_the_test():

@@ -17,8 +17,8 @@ GOLDEN = {
     "variables": "3413ece331647117",
     "counting": "9a00492d9082acc5",
     "chains": "d33cc6259b33127a",
-    "lookup": "e9ac635f58fee802",
-    "lookup-similar": "4d5c235b479bf37d",
+    "lookup": "82fbee379d6bf164",
+    "lookup-similar": "ce79a8b8ab2f6f01",
     "lookup-nouns": "1d36674b4b35d16b",
 }
 

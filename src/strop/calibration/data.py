@@ -27,7 +27,7 @@ from strop.tasks.passages import Passage, TextTask, sample
 from strop.tasks.prompts import Prompts
 from strop.tasks.prose import Split, checksum, cut_windows, read_prose
 
-GUARDED = 6
+GUARDED = 4
 """Groups of each guarded task to learn by."""
 
 GUARDED_SIZE = 24
@@ -73,21 +73,23 @@ class Data:
         groups = [self._draw_group(task, size, phrasing, draw) for size in sizes for phrasing in phrasings]
         return [Answers([reader.encode(passage) for passage in group]) for group in groups]
 
-    def guard(self, reader: Reader) -> tuple[list[Group], list[Group]]:
-        """Return what to guard in descent, the tasks in turn, and in validation, a group for each task."""
+    def guard(self, reader: Reader) -> tuple[list[list[Group]], list[list[Group]]]:
+        """Return what to guard in descent, GUARDED groups of each task, and in validation, one of each."""
         tasks = [find_task(name) for name in self.recipe.guard]
         learn, judge = (generator_of(split, self.recipe.seed) for split in ("train", "validation"))
         low, high = (min(size, GUARDED_SIZE) for size in self.recipe.sizes)
-        learned: list[Group] = []
-        for i, task in product(range(GUARDED), tasks):
+        learned: list[list[Group]] = [[] for _ in tasks]
+        for i, (groups, task) in product(range(GUARDED), list(zip(learned, tasks, strict=True))):
             size = int(torch.randint(low, high + 1, (), generator=learn))
             phrasings = task.open_phrasings
-            learned.append(self._draw_guard(reader, task, size, phrasings[i % len(phrasings)], learn))
-        validated: list[Group] = [
+            groups.append(self._draw_guard(reader, task, size, phrasings[i % len(phrasings)], learn))
+        validated: list[list[Group]] = [
             [
-                batch
-                for phrasing in task.open_phrasings
-                for batch in self._draw_guard(reader, task, high, phrasing, judge)
+                [
+                    batch
+                    for phrasing in task.open_phrasings
+                    for batch in self._draw_guard(reader, task, high, phrasing, judge)
+                ]
             ]
             for task in tasks
         ]

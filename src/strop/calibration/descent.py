@@ -1,6 +1,6 @@
 """Descent on a few numbers per head of a frozen model, for a task, within a budget of drift.
 
-    minimise  task + λ·drift + HARM·harm,     λ rises while the drift is above AIM·budget and falls while it is below
+    minimise  task + λ·drift + HARM·harm      (still.py)
 
 Every few steps all three are measured on a validation split. Where drift or harm is larger than allowed, a point on the
 way back to the start is measured too, at which it should be small enough, and at the end a few more. Calibration keeps
@@ -29,6 +29,7 @@ from strop.calibration.objective import Batch, Drift, Group, Guard, Seen
 from strop.calibration.optimiser import NaturalDescent
 from strop.calibration.quick_passes import quick_passes
 from strop.calibration.settings import Settings
+from strop.calibration.still import change_weight, hold_still, reads_prose
 from strop.edges.edge import Edge
 from strop.edges.forms import QUERY_EDITS, read_form
 from strop.ranks import ranks_here
@@ -38,23 +39,14 @@ Tick = Callable[[Progress], None]
 Begun = Callable[[int, int], None]
 """Told how many passes over the untouched model are done, and of how many, before the first step."""
 
-HARM = 2.0
-"""Nats of task that a nat of harm costs."""
-
-PACE = 0.1
-"""Most by which λ changes in a step."""
-
-AIM = 0.7
-"""Share of the budget that λ aims at: other prose, and the worst length, drift more than the windows descended on."""
-
-TASK, PROSE, GUARD = range(3)
-"""The passes of a step, which ranks share; the first is about as long as the others together."""
+TASK, STILL = range(2)
+"""The passes of a step, which ranks share: what is learned, and what is left as it was (still.py)."""
 
 BACK = 0.98
 """How much closer than the estimate to go back, since the square is an estimate."""
 
-HALVINGS = 3
-"""Further points to measure on the way back from where the descent ends."""
+HALVINGS = 4
+"""How often the way back from the end is halved."""
 
 
 def descend(
@@ -66,22 +58,22 @@ def descend(
     settings: Settings | None = None,
     tick: Tick = lambda _: None,
     resume: Path | None = None,
-    guard: Sequence[Group] = (),
-    validation_guard: Sequence[Group] = (),
+    guard: Sequence[Sequence[Group]] = (),
+    validation_guard: Sequence[Sequence[Group]] = (),
     begun: Begun = lambda done, of: None,
 ) -> Edge:
     """Return the edge that does best on `validation` within the budget of drift on `validation_prose`.
 
-    `batches` are taken in turn, as are the windows of `prose` [1, n] and the groups of `guard`, on which no harm is to
-    be done. With `resume`, a file, an interrupted calibration goes on after its last whole step, provided that it was
-    given the same batches. The model's parameters must be frozen and stay as they are. `begun` is told of the passes
-    over the untouched model that come before the first step, `tick` of every step.
+    `batches` are taken in turn, as are the windows of `prose` [1, n]. `guard` are groups of each task on which no harm
+    is to be done. With `resume`, a file, an interrupted calibration goes on after its last whole step, provided that it
+    was given the same batches. The model's parameters must be frozen and stay as they are. `begun` is told of the
+    passes over the untouched model that come before the first step, `tick` of every step.
     """
     settings = settings or Settings()
     frozen = not any(parameter.requires_grad for parameter in model.parameters())
     require(frozen, "model must be frozen", "parameters that want gradients", "Call model.requires_grad_(False)")
     require(len(batches) > 0 and len(validation) > 0, "batches and validation must hold at least one batch", "none")
-    passes = [len(part) for part in (prose, validation_prose, guard, validation_guard)]
+    passes = [len(prose), len(validation_prose), *(len(groups) for groups in (*guard, *validation_guard))]
     if resume is None or not resume.exists():
         lengths = [ids.shape[1] for ids in prose]
         scored = choose_optimiser(settings.form).scored
@@ -90,20 +82,14 @@ def descend(
     with quick_passes(model, settings.half):
         ours = ranks_here()
         learned = Goals(
-            batches, Drift(model, prose, seen, lambda _: ours.does(PROSE)),
-            Guard(model, guard, seen, lambda _: ours.does(GUARD)),
+            batches, Drift(model, prose, seen, lambda _: ours.does(STILL)),
+            Guard(model, guard, seen, lambda _: ours.does(STILL)),
         )  # fmt: skip
         validated = Goals(
             validation, Drift(model, validation_prose, seen, ours.takes),
             Guard(model, validation_guard, seen, ours.takes),
         )  # fmt: skip
         return _Descent(model, learned, validated, settings).run(tick, resume, seen)
-
-
-def change_weight(weight: float, drift: float, budget: float) -> float:
-    """Return λ for the next step: larger where the drift is above AIM·budget, smaller where it is below."""
-    pull = math.pow(max(drift, 0.0) / (AIM * budget), 0.2)
-    return weight * min(max(pull, 1.0 - PACE), 1.0 + PACE)
 
 
 def choose_optimiser(form: str) -> type[NaturalDescent]:
@@ -131,8 +117,13 @@ class Candidate(NamedTuple):
 
     task: float
     drift: float
-    harm: float
+    harms: list[float]
     numbers: list[Tensor]
+
+    @property
+    def harm(self) -> float:
+        """That to the guarded task that suffers most."""
+        return max(self.harms, default=0.0)
 
     def excess(self, settings: Settings) -> float:
         """How many times too far the numbers are: drift grows as their square, harm evenly. At most 1 is within."""
@@ -186,7 +177,7 @@ class _Descent:
         draw, numbers = torch.Generator().manual_seed(0), self.optimiser.parameters
         squares, windows = [torch.zeros_like(number) for number in numbers], 0
         with self.numbers.on(self.model, again=self.settings.recompute):
-            scored = self.optimiser.scored and self.ranks.does(PROSE)
+            scored = self.optimiser.scored and self.ranks.does(STILL)
             for score, places in self.learned.drift.scores(self.model, draw) if scored else ():
                 self.optimiser.zero()
                 torch.autograd.backward(score)
@@ -220,21 +211,19 @@ class _Descent:
                 task = self.learned.batches[step % len(self.learned.batches)].loss(self.model)
                 torch.autograd.backward(task)  # before the drift, so that one graph is in memory at a time
             weight = self.progress.weight or ranks.tell(self.optimiser.first_weight(radius), ranks.owner(TASK))
-            if ranks.does(PROSE):
-                drift = self.learned.drift.of(self.model, step)
-                torch.autograd.backward(weight * drift)
-            harm = self.learned.guard.of(self.model, step) if ranks.does(GUARD) else torch.zeros(())
-            if harm > 0:
-                torch.autograd.backward(HARM * harm)
-        task, drift = self._join(task.detach(), drift.detach())
+            if ranks.does(STILL):
+                drift = hold_still(self.model, self.learned.drift, self.learned.guard, step, weight)
+        task, drift = self._join(task.detach(), drift)
         rate = radius * settings.rate * self.optimiser.pace(self._rank, weight) * (1.0 - 0.8 * step / settings.steps)
         self.optimiser.step(rate)
         self.optimiser.shrink(rate * settings.sparsity, self.numbers.start)
         self.progress = replace(
-            self.progress, step=step + 1, task=float(task), drift=float(drift),
-            weight=change_weight(weight, float(drift), settings.budget),
+            self.progress, step=step + 1, task=float(task), weight=weight,
             seconds=self.progress.seconds + time.monotonic() - began,
         )  # fmt: skip
+        if reads_prose(self.learned.guard, step):
+            weight = change_weight(weight, float(drift), settings.budget)
+            self.progress = replace(self.progress, drift=float(drift), weight=weight)
 
     def _join(self, *losses: Tensor) -> list[Tensor]:
         """Sum gradients and losses over ranks; each has those of its own passes."""
@@ -258,19 +247,40 @@ class _Descent:
         self.progress = replace(self.progress, seconds=self.progress.seconds + time.monotonic() - began)
 
     def _go_back(self, here: Candidate) -> list[Candidate]:
-        """Measure where, on the way back, it should be within; at the end search by halving for the last such point."""
+        """Measure where, on the way back, all is within what is allowed; at the end the last such point is looked for.
+
+        What is within here is within nearer to the start, as a rule: so first only what is beyond is measured.
+        """
         progress, settings = self.progress, self.settings
         last = progress.step == settings.steps or progress.waited + 1 >= settings.patience
         excess = here.excess(settings)
-        within, beyond, share = 0.0, 1.0, BACK / max(excess, 1.0)
+        within, beyond, share = [0.0], 1.0, BACK / max(excess, 1.0)
+        for _ in range(1 + HALVINGS if last else 1) if excess > 1.0 else ():
+            self._go_to(here, share)
+            if self._is_within(here):
+                within.append(share)
+            else:
+                beyond = share
+            share = (within[-1] + beyond) / 2
         found: list[Candidate] = []
-        while excess > 1.0 and len(found) < (1 + HALVINGS if last else 1):
-            self.numbers.restore(self.numbers.way_back(here.numbers, share))
+        while len(within) > 1 and (not found or found[-1].excess(settings) > 1.0):
+            self._go_to(here, within.pop())
             found.append(self._measure())
-            within, beyond = (share, beyond) if found[-1].excess(settings) <= 1.0 else (within, share)
-            share = (within + beyond) / 2
         self.numbers.restore(here.numbers)
         return found
+
+    def _go_to(self, here: Candidate, share: float) -> None:
+        self.numbers.restore(self.numbers.way_back(here.numbers, share))
+
+    @torch.no_grad()
+    def _is_within(self, here: Candidate) -> bool:
+        """Whether what is beyond `here` is within what is allowed where we are."""
+        settings, (_, drift, guard) = self.settings, self.validated
+        with self.numbers.on(self.model):
+            if here.drift > settings.budget and drift.worst(self.model) > settings.budget:
+                return False
+            suffering = [i for i, harm in enumerate(here.harms) if harm > settings.harm]
+            return max(guard.harms(self.model, suffering), default=0.0) <= settings.harm
 
     @torch.no_grad()
     def _measure(self, seen: Seen = lambda: None) -> Candidate:
@@ -283,7 +293,7 @@ class _Descent:
         with self.numbers.on(self.model):
             losses = self.ranks.collect(len(batches), lose)
             moved = self.progress.step > 0
-            still = (drift.worst(self.model), guard.worst(self.model)) if moved else (0.0, 0.0)
+            still = (drift.worst(self.model), guard.harms(self.model)) if moved else (0.0, [])
         return Candidate(sum(losses) / len(losses), *still, self.numbers.state())
 
     def _keep(self, found: list[Candidate]) -> None:

@@ -3,18 +3,19 @@
     task     mean −log p(answer token), in nats
     lead     log p(answer token) − log p(best other token): what a guard may watch
     drift    mean over places in prose of KL(untouched ‖ sharpened), in nats a token
-    harm     mean over guarded batches of max(0, loss now − loss of the untouched model)
+    harm     max(0, mean over a guarded group of loss now − loss of the untouched model)
 
 The guard is other tasks, whose right answers must not suffer while one task is learned: prose alone does not protect
-what prose seldom asks for, such as counting. What is gained on a guarded task counts for nothing. Its loss is that of
-answers, or mean log(1 + e^−lead), in which a wrong answer that overtakes counts.
+what prose seldom asks for, such as counting. What is gained on a guarded task counts for nothing. Within a task gains
+and losses are set off: single prompts change by chance whatever is learned. A guarded loss is that of answers, or
+mean log(1 + e^−lead), in which a wrong answer that overtakes counts.
 
 The untouched model's log-probabilities are computed once, at every `STRIDE`-th place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -115,28 +116,38 @@ def _log_probabilities(model: nn.Module, ids: Tensor) -> Tensor:
 
 
 Group = Sequence[Batch]
+"""Passages of one guarded task, read together."""
 
 
 class Guard:
-    """Groups of batches, with the losses of the model as it was when this was made."""
+    """Groups of each guarded task, with the losses of the model as it was when this was made."""
 
     @torch.no_grad()
     def __init__(
-        self, model: nn.Module, groups: Sequence[Group], seen: Seen = lambda: None, mine: Mine = lambda _: True
+        self,
+        model: nn.Module,
+        tasks: Sequence[Sequence[Group]],
+        seen: Seen = lambda: None,
+        mine: Mine = lambda _: True,
     ) -> None:
-        self.groups: list[list[tuple[Batch, float]]] = []
-        for i, group in enumerate(groups):
-            self.groups.append([(batch, float(batch.loss(model))) for batch in group if mine(i)])
-            seen()
+        self.tasks: list[list[list[tuple[Batch, float]]]] = []
+        for i, groups in enumerate(tasks):
+            self.tasks.append([])
+            for group in groups:
+                self.tasks[-1].append([(batch, float(batch.loss(model))) for batch in group if mine(i)])
+                seen()
 
-    def of(self, model: nn.Module, index: int) -> Tensor:
-        """The harm to one group, counted round; 0 where nothing is guarded."""
-        if not self.groups:
-            return torch.zeros(())
-        group = self.groups[index % len(self.groups)]
-        return torch.stack([(batch.loss(model) - before).clamp(min=0.0) for batch, before in group]).mean()
+    def of(self, model: nn.Module, task: int, index: int) -> Tensor:
+        """The harm to one group of a task, its groups counted round."""
+        groups = self.tasks[task]
+        group = groups[index % len(groups)]
+        return torch.stack([batch.loss(model) - before for batch, before in group]).mean().clamp(min=0.0)
 
     @torch.no_grad()
-    def worst(self, model: nn.Module) -> float:
-        """The harm to the group that suffers most."""
-        return max(ranks_here().collect(len(self.groups), lambda i: float(self.of(model, i))), default=0.0)
+    def harms(self, model: nn.Module, only: Container[int] | None = None) -> list[float]:
+        """The harm to every task by its first group, or to some of them: the others are not read and count as 0."""
+
+        def read(i: int) -> float:
+            return float(self.of(model, i, 0)) if only is None or i in only else 0.0
+
+        return ranks_here().collect(len(self.tasks), read)

@@ -32,7 +32,7 @@ class Settings:
     budget: float = 0.010
     harm: float = 0.02
     sparsity: float = 0.0
-    every: int = 50
+    every: int = 100
     patience: int = 3
     recompute: bool = False
     rank: int = 8

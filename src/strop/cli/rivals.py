@@ -23,6 +23,7 @@ from strop.studies.rivals.board import RivalBoard
         "strop rivals smollm2 --show                            # the board from what is finished",
         "strop rivals smollm2 --show --csv board.csv            # its records",
         "strop rivals --records board.csv                       # the board from kept records: no model is opened",
+        "strop rivals --records board.csv --records more.csv    # of several sittings",
     )
 )
 @click.argument("model", required=False)
@@ -35,15 +36,17 @@ from strop.studies.rivals.board import RivalBoard
 @click.option("--rates", help="Learning rates of adapters.  [default: 0.001,0.003,0.01]")
 @click.option("--seed", type=click.IntRange(min=0), help="Of all randomness.  [default: 0]")
 @click.option("--show", is_flag=True, help="Run nothing: print the board from what is finished.")
-@click.option("--records", type=options.ExistingFile(), help="Print a board from its kept records instead.")
+@click.option(
+    "--records", type=options.ExistingFile(), multiple=True, help="Print a board from its kept records instead."
+)
 @click.option("--csv", "kept", type=click.Path(path_type=Path), help="Write the records there too.")
 @options.out(RUNS, "Folder for runs; the page becomes <out>/rivals/report.html.")
 @options.add_model_options
 @options.threads
 @options.json_flag
 def command(
-    model: str | None, records: Path | None, rivals: tuple[str, ...] | None, show: bool, kept: Path | None, out: Path,
-    as_json: bool, threads: int | None, device: str, dtype: str, trust_remote_code: bool, **chosen: Any,
+    model: str | None, records: tuple[Path, ...], rivals: tuple[str, ...] | None, show: bool, kept: Path | None,
+    out: Path, as_json: bool, threads: int | None, device: str, dtype: str, trust_remote_code: bool, **chosen: Any,
 ) -> None:  # fmt: skip
     """Put rivals on MODEL one after another and measure them on the same prompts, prose and documents.
 
@@ -52,8 +55,8 @@ def command(
     from strop.records import read_csv
     from strop.studies.rivals.table import tabulate_rivals
 
-    if records is not None:
-        output.show(tabulate_rivals(read_csv(records)))
+    if records:
+        output.show(tabulate_rivals(row for path in records for row in read_csv(path)))
         return
     if model is None:
         raise ArgumentError("MODEL must be given, got none. For example: strop rivals smollm2.")

@@ -1,7 +1,8 @@
 """Common nouns in three parts without a word in common, so that a key may be asked for that was never calibrated on.
 
 `similar` joins two of them by a hyphen, so that keys share halves: for n keys, both halves are drawn from √(2n) words
-each, of whose 2n joins half are used. A key then shares each of its halves with about √(n/2) others.
+each, of whose 2n joins half are used. A key then shares each of its halves with about √(n/2) others. Dense keys share
+one half with up to n/2 others, as keys do among far more pairs: so few pairs can be hard ones to learn by.
 """
 
 from __future__ import annotations
@@ -69,11 +70,19 @@ def plain(count: int, split: Split, draw: Draw) -> list[str]:
     return draw.some(words, count)
 
 
-def similar(count: int, split: Split, draw: Draw) -> list[str]:
-    """Return `count` different keys such as oak-pear, many of which share a half."""
-    halves, words = math.ceil(math.sqrt(2 * count)), NOUNS[split]
+def similar(count: int, split: Split, draw: Draw, dense: bool = False) -> list[str]:
+    """Return `count` different keys such as oak-pear, many of which share a half; where `dense`, more of them do."""
+    words = NOUNS[split]
+    halves = _draw_dense(count, len(words) // 2, draw) if dense else [math.ceil(math.sqrt(2 * count))] * 2
     most = (len(words) // 2) ** 2 // 2
-    require(2 * halves <= len(words), f"size must be at most {most}", count, "There are no more nouns to join")
-    drawn = draw.some(words, 2 * halves)
-    joined = [f"{first}-{second}" for first in drawn[:halves] for second in drawn[halves:]]
+    require(sum(halves) <= len(words), f"size must be at most {most}", count, "There are no more nouns to join")
+    drawn = draw.some(words, sum(halves))
+    joined = [f"{first}-{second}" for first in drawn[: halves[0]] for second in drawn[halves[0] :]]
     return draw.some(joined, count)
+
+
+def _draw_dense(count: int, longest: int, draw: Draw) -> list[int]:
+    """How many first and second halves: few of one kind, and hardly more joins than keys."""
+    square = math.ceil(math.sqrt(count))
+    few = draw.integer(min(square, max(2, math.ceil(count / longest))), square + 1)
+    return draw.some([few, math.ceil(count / few)], 2)

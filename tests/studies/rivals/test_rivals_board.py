@@ -11,7 +11,7 @@ from strop.studies.rivals import RivalBoard, run_board
 from strop.studies.rivals.board import BoardCell
 from strop.studies.rivals.rival import RIVALS, UNTOUCHED
 from strop.studies.rivals.shots import add_shots
-from strop.studies.rivals.table import tabulate_rivals
+from strop.studies.rivals.table import correct, tabulate_rivals
 from strop.tasks.passages import Passage
 
 SMALL = RivalBoard(
@@ -137,6 +137,18 @@ def test_marks_are_of_corrected_p_values():
 
     table = tabulate_rivals([row(UNTOUCHED, 0.5, None), row("a", 0.9, 0.01), row("b", 0.1, 0.01), row("c", 0.9, 0.06)])
     assert [line[1][:5] for line in table.rows] == ["50.0 ", "90.0▲", "10.0▼", "90.0 "]
+
+
+def test_records_of_several_sittings_are_corrected_together_and_the_last_one_counts():
+    def row(rival, p):
+        return {"rival": rival, "column": "look-up 48", "p": p, "p_holm": 1.0}
+
+    first = [row(UNTOUCHED, None), row("a", 0.5), row("b", 0.03)]
+    found = correct([*first, row("a", 0.01), row("c", 0.02)])
+    assert [(one["rival"], one["p_holm"]) for one in found] == [
+        (UNTOUCHED, 1.0), ("a", pytest.approx(0.03)), ("b", pytest.approx(0.04)), ("c", pytest.approx(0.04)),
+    ]  # fmt: skip
+    assert first[2]["p_holm"] == 1.0  # what was given stays as it was
 
 
 def test_ruler_is_kept_where_evaluate_keeps_it(opened, tmp_path, monkeypatch):

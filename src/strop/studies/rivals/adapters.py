@@ -21,12 +21,13 @@ import torch
 from torch import nn
 
 from strop.calibration.data import Data
-from strop.calibration.descent import BACK, HARM, Candidate, change_weight
+from strop.calibration.descent import BACK, Candidate
 from strop.calibration.half_products import saves_time
 from strop.calibration.level_descent import FIRST_WEIGHT
 from strop.calibration.objective import Drift, Guard
 from strop.calibration.quick_passes import quick_passes
 from strop.calibration.settings import GUARD, Recipe, Settings
+from strop.calibration.still import change_weight, hold_still, reads_prose
 from strop.records import write_text
 from strop.records.addresses import short_id
 from strop.studies.rivals.board import RivalBoard
@@ -104,12 +105,9 @@ class Care:
 
     def hold(self, step: int) -> None:
         """Add the gradients of drift and harm to those of the task."""
-        drift = self.drift.of(self.model, step)
-        torch.autograd.backward(self.weight * drift)
-        harm = self.guard.of(self.model, step)
-        if harm > 0:
-            torch.autograd.backward(HARM * harm)
-        self.weight = change_weight(self.weight, float(drift.detach()), self.settings.budget)
+        drift = hold_still(self.model, self.drift, self.guard, step, self.weight)
+        if reads_prose(self.guard, step):
+            self.weight = change_weight(self.weight, float(drift), self.settings.budget)
 
     @torch.no_grad()
     def finish(self, adapted: nn.Module) -> dict[str, float]:
@@ -118,19 +116,19 @@ class Care:
         One that is not within after TRIES is taken back altogether.
         """
         ups = [parameter for name, parameter in adapted.named_parameters() if "lora_B" in name]
-        drift, harm = self._measure()
+        drift, harms = self._measure()
         for tried in range(TRIES):
-            excess = Candidate(0.0, drift, harm, []).excess(self.settings)
+            excess = Candidate(0.0, drift, harms, []).excess(self.settings)
             if excess <= 1.0:
                 break
             for parameter in ups:
                 parameter.mul_(BACK / excess if tried < TRIES - 1 else 0.0)
-            drift, harm = self._measure()
-        return {"drift": drift, "harm": harm}
+            drift, harms = self._measure()
+        return {"drift": drift, "harm": max(harms, default=0.0)}
 
-    def _measure(self) -> tuple[float, float]:
+    def _measure(self) -> tuple[float, list[float]]:
         drift, guard = self.judges
-        return drift.worst(self.model), guard.worst(self.model)
+        return drift.worst(self.model), guard.harms(self.model)
 
 
 @contextmanager

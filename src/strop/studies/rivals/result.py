@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from strop.evaluation.judging.bench import CONTROLS, NEEDLES
-from strop.evaluation.paired import flip_p, holm, mcnemar_p, sign_flip_p, wilson_interval
+from strop.evaluation.paired import flip_p, mcnemar_p, sign_flip_p, wilson_interval
 from strop.records import Record, provenance, real, whole
 from strop.studies.rivals.board import BoardCell, RivalBoard
-from strop.studies.rivals.table import tabulate_rivals
+from strop.studies.rivals.table import correct, tabulate_rivals
 
 if TYPE_CHECKING:
     from strop.report.page import Page
@@ -65,11 +65,7 @@ class BoardResult:
     def records(self) -> list[Record]:
         """Return a record for every rival and column; p-values are corrected over the table."""
         base = self.found[0].cells
-        rows = [row for one in self.found for row in self._describe(one, base)]
-        tested = [row for row in rows if row["p"] is not None]
-        for row, p in zip(tested, holm([real(row["p"]) for row in tested]), strict=True):
-            row["p_holm"] = p
-        return rows
+        return correct(row for one in self.found for row in self._describe(one, base))
 
     def table(self) -> Table:
         """Return the board: a line for every rival."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from strop.evaluation.paired import holm
 from strop.evaluation.verdict import SIGNIFICANT, signed
 from strop.records import Record, real
 from strop.report.format import MISSING, duration, fixed, number, percent
@@ -12,10 +13,19 @@ from strop.report.tables import Column, Table
 UP, DOWN = "▲", "▼"
 
 
+def correct(records: Iterable[Record]) -> list[Record]:
+    """Return the records, the last of every rival and column, with p-values corrected over all of them."""
+    rows = list({(row["rival"], row["column"]): dict(row) for row in records}.values())
+    tested = [row for row in rows if row["p"] is not None]
+    for row, p in zip(tested, holm([real(row["p"]) for row in tested]), strict=True):
+        row["p_holm"] = p
+    return rows
+
+
 def tabulate_rivals(records: Iterable[Record]) -> Table:
     """Return a line for every rival; ▲ and ▼ are significantly better and worse than the untouched model."""
     lines: dict[str, dict[str, Record]] = {}
-    for row in records:
+    for row in correct(records):
         lines.setdefault(str(row["rival"]), {})[str(row["column"])] = row
     names = list(dict.fromkeys(name for line in lines.values() for name in line))
     base = next(iter(lines.values()), {})

@@ -7,7 +7,8 @@
     lookup-similar    similar keys only
     lookup-nouns      common nouns only
 
-A wording has its own nouns (nouns.py): those to descend on, to stop by and to test on have no noun in common.
+A wording has its own nouns (nouns.py): those to descend on, to stop by and to test on have no noun in common. Where one
+descends, half of the passages with similar keys have dense ones.
 """
 
 from __future__ import annotations
@@ -71,8 +72,11 @@ class Lookup(TextTask):
     def passage(self, size: int, phrasing: str, questions: int, draw: Draw) -> Passage:
         """Write `size` pairs and ask for some of them, never the same twice."""
         words = draw_wording(draw) if phrasing == DRAWN else PHRASINGS[phrasing]
-        keys = similar if draw.integer(0, 10) < 10 * self.share else plain
-        pairs = [(key, str(draw.integer(1000, 10000))) for key in keys(size, words.split, draw)]
+        if draw.integer(0, 10) < 10 * self.share:
+            keys = similar(size, words.split, draw, dense=words.split == "train" and draw.integer(0, 2) == 1)
+        else:
+            keys = plain(size, words.split, draw)
+        pairs = [(key, str(draw.integer(1000, 10000))) for key in keys]
         context = words.before + "".join(words.pair.format(k=key, v=value) for key, value in pairs)
         space = " " if " {v}" in words.pair else ""
         asked = draw.some(pairs, min(questions, size))
