@@ -28,6 +28,7 @@ NORMALISERS: dict[str, Callable[[], Normaliser]] = {
     "power_n": lambda: PowerN(16, HEADS, init=0.4),
     "llama4": lambda: strop.normalisers.Llama4Temperature(floor=4),
     "yarn": lambda: strop.normalisers.YaRNTemperature(4),
+    "infoscale": lambda: strop.normalisers.InfoScale(4, HEAD_DIM),
     "qassmax": lambda: _shaken(strop.normalisers.QASSMax(HEADS, HEAD_DIM)),
     "qassmax elementwise": lambda: _shaken(strop.normalisers.QASSMax(HEADS, HEAD_DIM, elementwise=True)),
     "selective_temperature": lambda: _shaken(SelectiveTemperature(HEADS, HEAD_DIM)),

@@ -27,13 +27,15 @@ from strop.normalisers.on_heads import on_heads
 HEADS, D = 4, 64
 NEEDED = {
     "log_n": {"trained_length": 64}, "relative_log_n": {"trained_length": 64}, "yarn": {"trained_length": 64},
+    "infoscale": {"trained_length": 64, "head_dim": D},
     "power_n": {"trained_length": 64}, "sigmoid": {"trained_length": 64}, "top_k": {"k": 3},
     "qassmax": {"heads": HEADS, "head_dim": D},
     "selective_temperature": {"heads": HEADS, "head_dim": D}, "asentmax": {"heads": HEADS, "head_dim": D},
     "tra": {"heads": HEADS, "head_dim": D}, "differential": {"heads": HEADS}, "multi_token": {"heads": HEADS},
 }  # fmt: skip
 KNOWN = [
-    "softmax", "log_n", "relative_log_n", "llama4", "yarn", "ssmax", "power_n", "qassmax", "selective_temperature",
+    "softmax", "log_n", "relative_log_n", "llama4", "yarn", "infoscale", "ssmax", "power_n", "qassmax",
+    "selective_temperature",
 ]  # fmt: skip
 MEASURED = ["adaptive", "off_by_one", "sink"]
 WHOLE = ["selective", "differential", "multi_token"]

@@ -162,6 +162,21 @@ def test_log_n_and_yarn_formulae(case):
     )
 
 
+@given(rows())
+def test_infoscale_is_the_ratio_of_the_cosines_of_full_spheres(case):
+    def cosine(n):
+        return math.cos(math.asin(n ** (-1 / 8)))  # n points on a sphere in 8 dimensions
+
+    assert_rows(strop.normalisers.InfoScale(6, 8), *case, lambda e: (cosine(max(6, len(e))) / cosine(6) * e).softmax(0))
+
+
+def test_infoscale_tends_to_the_root_of_log_n():
+    lengths = strop.RowStats.of_counts(torch.tensor([0, 1, 256, 1024, 10**6]), torch.float64)
+    beta = strop.normalisers.InfoScale(256, 10**9).inverse_temperature(lengths)
+    expected = torch.tensor([1.0, 1.0, 1.0, (10 / 8) ** 0.5, (6 * math.log(10) / math.log(256)) ** 0.5])
+    torch.testing.assert_close(beta, expected.double(), rtol=1e-6, atol=0)
+
+
 def test_asentmax_is_entmax_of_scaled_logits(draw):
     normaliser = NORMALISERS["asentmax"]().double().requires_grad_(False)
     query = torch.randn(2, HEADS, 3, 8, generator=draw, dtype=torch.float64)

@@ -50,7 +50,7 @@ def command(
 ) -> None:  # fmt: skip
     """Put rivals on MODEL one after another and measure them on the same prompts, prose and documents.
 
-    Training-free temperatures, PEFT's LoRA and (IA)³ on the same data, two-shot prompts, edges. Everything is kept.
+    Training-free temperatures, DySCO, PEFT's LoRA and (IA)³ on the same data, two-shot prompts, edges. All is kept.
     """
     from strop.records import read_csv
     from strop.studies.rivals.table import tabulate_rivals

@@ -24,6 +24,7 @@ from strop.normalisers.entmax import Sparsemax as Sparsemax
 from strop.normalisers.hard import AverageHard as AverageHard
 from strop.normalisers.hard import Hard as Hard
 from strop.normalisers.hard import TopK as TopK
+from strop.normalisers.length import InfoScale as InfoScale
 from strop.normalisers.length import Llama4Temperature as Llama4Temperature
 from strop.normalisers.length import LogN as LogN
 from strop.normalisers.length import RelativeLogN as RelativeLogN

@@ -170,3 +170,46 @@ class YaRNTemperature(Temperature):
     def extra_repr(self) -> str:
         """Shown by print(model)."""
         return f"trained_length={self.trained_length:g}, length={self.length}, slope={self.slope:g}"
+
+
+class InfoScale(Temperature):
+    """Sharpen rows longer than those of training so that the entropy of random queries and keys stays the same.
+
+        weights = softmax(β·e),     β = √((1 − n^(−2/d)) / (1 − n_train^(−2/d))) for n > n_train,     1 up to n_train
+
+    From arXiv 2501.08570. n is the number of keys that the row may see, d the length of a query. It learns nothing. One
+    way to read it: of n random directions in d dimensions the nearest lies at an angle whose sine is about n^(−1/d),
+    and β is the ratio of the cosines. For large d it is √(log n / log n_train). The authors' code leaves shorter rows
+    alone in T5, as here, and softens them in encoders. Where a layer has several heads it takes d of all of them
+    together, which sharpens a little more.
+
+    Args:
+        trained_length: n_train, the largest number of keys that is left as it is.
+        head_dim: d.
+
+    Examples:
+        >>> import torch
+        >>> from strop import RowStats
+        >>> from strop.normalisers import InfoScale
+        >>> lengths = RowStats.of_counts(torch.tensor([128, 512, 8192]), torch.float32)
+        >>> InfoScale(trained_length=512, head_dim=64).inverse_temperature(lengths)
+        tensor([1.0000, 1.0000, 1.1771])
+    """
+
+    name = "infoscale"
+    uses = "n_keys"
+
+    def __init__(self, trained_length: float, head_dim: int) -> None:
+        super().__init__()
+        self.trained_length = require_number("trained_length", trained_length, above=1)
+        self.head_dim = int(require_number("head_dim", head_dim, above=0))
+
+    def inverse_temperature(self, stats: RowStats) -> Rows:
+        """√((1 − n^(−2/d)) / (1 − n_train^(−2/d))), at least 1."""
+        power = -2.0 / self.head_dim
+        grown = torch.expm1(power * log_n_keys(stats.n_keys, stats.mean.dtype))
+        return (grown / math.expm1(power * math.log(self.trained_length))).clamp(min=1.0).sqrt()
+
+    def extra_repr(self) -> str:
+        """Shown by print(model)."""
+        return f"trained_length={self.trained_length:g}, head_dim={self.head_dim}"

@@ -18,7 +18,7 @@ SMALL = RivalBoard(
     sizes=(4,), prompts=2, questions=2, counting=4, prose=(24,), windows=2, tokens=(), pairs=(2, 3), judged=(3,),
     steps=2, rates=(1e-2, 1e-1),
 )  # fmt: skip
-FREE = ("yarn", "llama4", "log-n", "adaptive", "adaptive-held")
+FREE = ("yarn", "llama4", "log-n", "infoscale", "adaptive", "adaptive-held")
 LEARNED = ("ia3", "lora-1-q", "lora-8-qkvo")
 
 
@@ -45,6 +45,11 @@ def test_a_rival_changes_the_model_and_is_gone_after_the_block(opened, name, tmp
         assert not torch.equal(read(opened), before)
     assert torch.equal(read(opened), before)
     assert [name for name, _ in opened.model.named_parameters()] == names
+
+
+def test_infoscale_is_told_the_length_of_a_query(opened, tmp_path):
+    made = RIVALS["infoscale"].make(opened, SMALL, tmp_path, True)
+    assert made.digest == "infoscale: InfoScale(trained_length=256, head_dim=8)"
 
 
 def test_an_adapter_is_the_best_of_its_rates_and_learned_once(opened, tmp_path, monkeypatch):

@@ -4,6 +4,7 @@
     rival.py        what a rival is, and the list of them
     edges.py        edges of ours, calibrated on the board's data
     adapters.py     PEFT's LoRA and (IA)³, trained on the same data by plain AdamW
+    dysco.py        tokens raised step by step, as retrieval heads (retrieval_heads.py) pick them
     made.py         what a rival has become once it has learned
     shots.py        two solved examples before the question
     measurement.py  one cell of one rival, kept

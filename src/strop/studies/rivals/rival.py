@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from strop._checks import require_known
-from strop.normalisers import AdaptiveTemperature, Llama4Temperature, LogN, YaRNTemperature
+from strop.normalisers import AdaptiveTemperature, InfoScale, Llama4Temperature, LogN, YaRNTemperature
 from strop.patching.sharpen import sharpened
 from strop.studies.rivals.adapters import make_adapter
 from strop.studies.rivals.board import RivalBoard
+from strop.studies.rivals.dysco import make_dysco
 from strop.studies.rivals.edges import make_edge
 from strop.studies.rivals.made import Made
 from strop.studies.rivals.shots import add_shots
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 TRUSTED = 256
 UNTOUCHED = "untouched"
+RULER = "RULER"
 
 Maker = Callable[["Opened", RivalBoard, Path, bool], Made | None]
 
@@ -37,7 +39,7 @@ class Rival:
     """One line of the board.
 
     `make` returns what was learned; it learns where nothing was, if it may. `passages` is what is done to the prompts
-    of a task.
+    of a task. `skips` names the kinds of cells that say nothing of it.
     """
 
     name: str
@@ -45,16 +47,25 @@ class Rival:
     make: Maker
     passages: Callable[[str, list[Passage]], list[Passage]] = lambda task, given: given
     prompts_only: bool = False
+    skips: tuple[str, ...] = ()
 
 
-def _temperature(name: str, about: str, normaliser: Normaliser) -> Rival:
+def _temperature(name: str, about: str, build: Callable[[Opened], Normaliser]) -> Rival:
     def make(opened: Opened, board: RivalBoard, folder: Path, learn: bool) -> Made:
+        normaliser = build(opened)
+
         def put_on() -> AbstractContextManager[Any]:
             return sharpened(opened.model, normaliser)
 
         return Made(f"{name}: {normaliser!r}", put_on, bakes=False)
 
     return Rival(name, about, make)
+
+
+def _infoscale(opened: Opened) -> Normaliser:
+    config: Any = opened.model.config
+    text = config.get_text_config()
+    return InfoScale(TRUSTED, getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads)
 
 
 def _nothing(opened: Opened, board: RivalBoard, folder: Path, learn: bool) -> Made:
@@ -75,12 +86,27 @@ RIVALS: Mapping[str, Rival] = {
     rival.name: rival
     for rival in (
         Rival(UNTOUCHED, "the model as it is", _nothing),
-        _temperature("yarn", "YaRN's temperature (arXiv 2309.00071), from 256 keys", YaRNTemperature(TRUSTED)),
-        _temperature("llama4", "Llama 4's temperature, a step for every 256 keys", Llama4Temperature(TRUSTED)),
-        _temperature("log-n", "β = log n / log 256", LogN(TRUSTED)),
-        _temperature("adaptive", "β from the entropy, as published (arXiv 2410.01104)", AdaptiveTemperature()),
-        _temperature("adaptive-held", "the same, held beyond its fit", AdaptiveTemperature(beyond_fit="hold")),
-        Rival("two-shot", "two solved examples before the passage", _nothing, add_shots, True),
+        _temperature(
+            "yarn", "YaRN's temperature (arXiv 2309.00071), from 256 keys", lambda _: YaRNTemperature(TRUSTED)
+        ),
+        _temperature(
+            "llama4", "Llama 4's temperature, a step for every 256 keys", lambda _: Llama4Temperature(TRUSTED)
+        ),
+        _temperature("log-n", "β = log n / log 256", lambda _: LogN(TRUSTED)),
+        _temperature("infoscale", "InfoScale's temperature (arXiv 2501.08570), from 256 keys", _infoscale),
+        _temperature(
+            "adaptive", "β from the entropy, as published (arXiv 2410.01104)", lambda _: AdaptiveTemperature()
+        ),
+        _temperature(
+            "adaptive-held", "the same, held beyond its fit", lambda _: AdaptiveTemperature(beyond_fit="hold")
+        ),
+        Rival("two-shot", "two solved examples before the passage", _nothing, add_shots, True, ("prose", RULER)),
+        Rival(
+            "dysco",
+            "retrieval heads pick tokens to be raised, step by step (arXiv 2602.22175)",
+            make_dysco,
+            skips=("prose", "cost", RULER),
+        ),
         _edge("seal", "output scales (SEAL, arXiv 2501.15225), by our calibration", form="none"),
         _edge("edge-constant", "ours: β and an output scale a head", form="constant"),
         _edge("edge-pairs", "ours: β a rotary pair, and output scales", form="pairs"),

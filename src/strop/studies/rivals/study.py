@@ -16,7 +16,7 @@ from strop.studies import RUNS
 from strop.studies.rivals.board import BoardCell, RivalBoard
 from strop.studies.rivals.measurement import measure_cell
 from strop.studies.rivals.result import BoardResult, Found
-from strop.studies.rivals.rival import RIVALS, UNTOUCHED, Rival, find_rival
+from strop.studies.rivals.rival import RIVALS, RULER, UNTOUCHED, Rival, find_rival
 
 if TYPE_CHECKING:
     from strop.pretrained.load import Opened
@@ -75,13 +75,13 @@ class _Sitting:
             return {}
         found = {}
         for cell in [BoardCell("made"), *self.board.cells()]:
-            if rival.prompts_only and cell.kind == "prose":
+            if cell.kind in rival.skips:
                 continue
             say(f"{rival.name}: {cell}")
             rows = self._cell(cell, rival, made)
             if rows is not None:
                 found[cell] = rows
-        return found | ({} if rival.prompts_only else self._judge(rival, made, say))
+        return found | ({} if RULER in rival.skips else self._judge(rival, made, say))
 
     def _cell(self, cell: BoardCell, rival: Rival, made: Made) -> list[Record] | None:
         config = {
