@@ -69,15 +69,15 @@ def test_guarded_passages_are_few_short_and_of_the_right_split():
     assert guard == GUARD[1:]
     learned, validated = Data(Recipe(sizes=(2, 5), questions=3, guard=guard)).guard(READER)
     assert [len(groups) for groups in learned] == [GUARDED] * 5
-    assert [len(groups) for groups in validated] == [1] * 5
-    learned, validated = [group for groups in learned for group in groups], [groups[0] for groups in validated]
+    assert len(validated) == 5
+    learned = [group for groups in learned for group in groups]
     phrasings = [len(TASKS[name].open_phrasings) for name in guard]
     assert [least <= len(group) for least, group in zip(phrasings, validated, strict=True)] == [True] * 5
     lengths = [[batch.passages[0].context.numel() for batch in group] for group in learned]
     assert max(sum(group[:-1]) for group in lengths) < 200  # the last passage may go beyond
     assert max(map(len, lengths)) == 3
     assert Data(Recipe()).guard(READER) == ([], [])
-    ((group,),) = Data(Recipe(sizes=(400, 600), guard=("variables",), questions=1)).guard(READER)[1]
+    (group,) = Data(Recipe(sizes=(400, 600), guard=("variables",), questions=1)).guard(READER)[1]
     assert max(batch.passages[0].context.numel() for batch in group) < 1000  # of 24 at most, whatever the task's size
     task = TASKS["maximum"]
     (first,) = sample(task, 1, 5, task.open_phrasings[:1], generator_of("validation", 0), 3)
@@ -97,5 +97,5 @@ def test_without_a_word_every_other_task_is_guarded_and_a_new_one_changes_nothin
 def test_the_guard_watches_leads_where_asked():
     for leads, kind in ((False, Answers), (True, Leads)):
         recipe = Recipe(sizes=(2, 3), questions=2, guard=("counting",), guard_leads=leads)
-        tasks = [groups for split in Data(recipe).guard(READER) for groups in split]
-        assert {type(batch) for groups in tasks for group in groups for batch in group} == {kind}
+        (learned,), validated = Data(recipe).guard(READER)
+        assert {type(batch) for group in (*learned, *validated) for batch in group} == {kind}

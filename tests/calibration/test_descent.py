@@ -108,8 +108,8 @@ class StoppedError(Exception):
 def test_an_interrupted_calibration_goes_on_to_the_same_edge(tmp_path: Path, form: str):
     sparsity = 0.0 if form == "constant" else 0.5  # by which numbers are drawn to where they started
     model, settings = tiny.model(), Settings(form, steps=8, every=2, budget=5.0, rate=0.02, sparsity=sparsity)
-    batches = [BATCH]
-    whole = run(model, settings, batches)
+    batches, guard = [BATCH], [[[BATCH]]]
+    whole = run(model, settings, batches, guard=guard)
     assert whole.made["progress"]["best_step"] == 8  # so that what is compared comes after the interruption
 
     def stop(progress):
@@ -118,9 +118,9 @@ def test_an_interrupted_calibration_goes_on_to_the_same_edge(tmp_path: Path, for
 
     state = tmp_path / "state.safetensors"
     with pytest.raises(StoppedError):
-        run(model, settings, batches, tick=stop, resume=state)
+        run(model, settings, batches, tick=stop, resume=state, guard=guard)
     steps = []
-    again = run(model, settings, batches, tick=lambda p: steps.append(p.step), resume=state)
+    again = run(model, settings, batches, tick=lambda p: steps.append(p.step), resume=state, guard=guard)
     assert steps[0] == 5  # from the last whole step, which no validation followed
     assert again.digest == whole.digest
     state.write_bytes(state.read_bytes()[:-9])
@@ -135,7 +135,7 @@ def test_progress_begins_before_the_first_step_and_reaches_its_end():
     told, model = [], tiny.model()
     prose, longer = tiny.prose(2, 30), tiny.prose(1, 40)
     guard = [[[BATCH], [BATCH]]]
-    more = {"guard": guard, "validation_guard": guard, "begun": lambda done, of: told.append((done, of))}
+    more = {"guard": guard, "validation_guard": guard[0], "begun": lambda done, of: told.append((done, of))}
     descend(
         model,
         [BATCH],
@@ -189,7 +189,7 @@ def test_descent_keeps_away_from_harm():
 
 def test_what_is_kept_does_no_more_harm_than_allowed():
     settings = Settings(form="constant", steps=8, every=2, budget=5.0, harm=0.3, patience=9)
-    progress, kept = calibrated(settings, validation_guard=[[[RIVAL]]])
+    progress, kept = calibrated(settings, validation_guard=[[RIVAL]])
     with torch.no_grad():
         untouched = float(RIVAL.loss(tiny.model()))
     assert progress["valid_harm"] > 0.3  # it went too far
@@ -203,7 +203,7 @@ def test_the_end_of_a_descent_comes_closer_to_what_is_allowed(monkeypatch):
     found = {}
     for halvings in (0, 2):
         monkeypatch.setattr(descent, "HALVINGS", halvings)
-        found[halvings], _ = calibrated(settings, validation_guard=[[[RIVAL]]])
+        found[halvings], _ = calibrated(settings, validation_guard=[[RIVAL]])
     assert found[0]["valid_harm"] == found[2]["valid_harm"] > 0.3  # it went too far
     assert found[0]["best_harm"] < found[2]["best_harm"] <= 0.3
     assert found[2]["best_task"] < found[0]["best_task"]
@@ -220,7 +220,7 @@ def test_a_descent_that_patience_ends_comes_closer_too(monkeypatch):
 
     monkeypatch.setattr(descent._Descent, "_keep", gain_nothing)
     settings = Settings(form="constant", steps=40, every=8, budget=5.0, harm=0.1, patience=3)
-    progress, _ = calibrated(settings, validation_guard=[[[RIVAL]]])
+    progress, _ = calibrated(settings, validation_guard=[[RIVAL]])
     assert progress["step"] == 16
     assert looked == [8] + [16] * (1 + descent.HALVINGS)
 
@@ -239,7 +239,7 @@ def test_the_way_back_looks_at_what_is_beyond_and_measures_all_where_that_is_wit
         untouched = float(RIVAL.loss(tiny.model()))
     low, high = untouched + 0.2, untouched + 0.3  # the last points that the first task alone would allow
     settings = Settings(form="constant", steps=8, every=8, budget=5.0, harm=0.3)
-    progress, kept = calibrated(settings, validation_guard=[[[RIVAL]], [[Hump()]]])
+    progress, kept = calibrated(settings, validation_guard=[[RIVAL], [Hump()]])
     assert progress["valid_harm"] > 0.3
     assert kept < low
     assert progress["best_task"] < progress["first_task"]
@@ -249,8 +249,10 @@ def test_the_way_back_looks_at_what_is_beyond_and_measures_all_where_that_is_wit
 def test_steps_learn_how_prose_stands():
     seen = []
     settings = Settings(form="constant", steps=6, every=6, budget=5.0)
-    calibrated(settings, guard=[[[RECALL]], [[RIVAL]]], tick=lambda progress: seen.append(progress.weight))
-    assert [later == now for now, later in pairwise(seen[1:])] == [True, False, True, False, True]  # after prose alone
+    calibrated(settings, guard=[[[RECALL]], [[RIVAL]]], tick=lambda progress: seen.append(progress))
+    weights = [progress.weight for progress in seen[1:]]
+    assert [later == now for now, later in pairwise(weights)] == [True, False, True, False, True]  # after prose alone
+    assert all(progress.drift > 0.0 for progress in seen[3:])  # what prose last said, though the last step read none
 
 
 def test_the_rank_of_a_low_rank_edit_is_no_concern_of_others():

@@ -8,7 +8,7 @@ import tiny
 import torch
 from torch import nn
 
-from strop.calibration.objective import Answers, Drift, Guard, Leads
+from strop.calibration.objective import Answers, Drift, Guard, Leads, largest
 from strop.tasks.answers import Encoded
 
 
@@ -44,6 +44,14 @@ def test_harm_is_what_a_task_loses_and_gains_in_another_do_not_make_up_for_it():
     assert guard.harms(model, only=[1]) == pytest.approx([0.0, 0.6, 0.0])
     assert guard.harms(model) == pytest.approx([0.0, 0.6, 0.5])
     assert Guard(model, []).harms(model) == []
+    with pytest.raises(ValueError, match="every guarded task must have a group"):
+        Guard(model, [[]])
+
+
+def test_what_is_no_number_is_the_largest():
+    assert largest([0.005, 0.2]) == 0.2
+    assert largest([]) == largest([-1.0]) == 0.0
+    assert math.isnan(largest([0.005, math.nan]))
 
 
 def test_a_right_answer_that_is_overtaken_is_harmed_though_it_became_likelier():

@@ -49,7 +49,7 @@ def test_dense_keys_share_more_halves(count):
     assert most >= count // fewest - 1
 
 
-def test_calibration_alone_sees_dense_keys():
+def test_wordings_to_descend_on_alone_have_dense_keys():
     def share(phrasing):
         drawn = sample(find_task("lookup-similar"), 60, 24, [phrasing], torch.Generator().manual_seed(0))
         counts = (Counter(re.findall(r"(\w+)-\w+", passage.context)) for passage in drawn)

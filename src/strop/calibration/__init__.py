@@ -6,6 +6,7 @@ settings.py        how to descend, and on which data
 data.py            batches, validation, guard and prose from a recipe; echoes.py: batches without answers
 objective.py       likelihood of answers, drift from the untouched model, harm to guarded tasks
 descent.py         the descent: budget, validation, early stopping; optimiser.py: steps in the metric of drift
+still.py           what a step leaves as it was: prose and guarded tasks in turn
 numbers.py         the numbers that are moved, and an unfinished calibration on disk
 recompute.py       gradients in less memory
 hold.py            an edge from statistics alone

@@ -11,7 +11,7 @@ and, as a guard, passages of other built-in tasks.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product, zip_longest
+from itertools import zip_longest
 
 import torch
 from torch import Generator, Tensor, nn
@@ -73,23 +73,21 @@ class Data:
         groups = [self._draw_group(task, size, phrasing, draw) for size in sizes for phrasing in phrasings]
         return [Answers([reader.encode(passage) for passage in group]) for group in groups]
 
-    def guard(self, reader: Reader) -> tuple[list[list[Group]], list[list[Group]]]:
+    def guard(self, reader: Reader) -> tuple[list[list[Group]], list[Group]]:
         """Return what to guard in descent, GUARDED groups of each task, and in validation, one of each."""
         tasks = [find_task(name) for name in self.recipe.guard]
         learn, judge = (generator_of(split, self.recipe.seed) for split in ("train", "validation"))
         low, high = (min(size, GUARDED_SIZE) for size in self.recipe.sizes)
         learned: list[list[Group]] = [[] for _ in tasks]
-        for i, (groups, task) in product(range(GUARDED), list(zip(learned, tasks, strict=True))):
-            size = int(torch.randint(low, high + 1, (), generator=learn))
-            phrasings = task.open_phrasings
-            groups.append(self._draw_guard(reader, task, size, phrasings[i % len(phrasings)], learn))
-        validated: list[list[Group]] = [
+        for i in range(GUARDED):
+            for groups, task in zip(learned, tasks, strict=True):
+                size, phrasings = int(torch.randint(low, high + 1, (), generator=learn)), task.open_phrasings
+                groups.append(self._draw_guard(reader, task, size, phrasings[i % len(phrasings)], learn))
+        validated: list[Group] = [
             [
-                [
-                    batch
-                    for phrasing in task.open_phrasings
-                    for batch in self._draw_guard(reader, task, high, phrasing, judge)
-                ]
+                batch
+                for phrasing in task.open_phrasings
+                for batch in self._draw_guard(reader, task, high, phrasing, judge)
             ]
             for task in tasks
         ]

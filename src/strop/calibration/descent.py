@@ -2,8 +2,9 @@
 
     minimise  task + λ·drift + HARM·harm      (still.py)
 
-Every few steps all three are measured on a validation split. Where drift or harm is larger than allowed, a point on the
-way back to the start is measured too, at which it should be small enough, and at the end a few more. Calibration keeps
+Every few steps all three are measured on a validation split. Where drift or harm is larger than allowed, that is also
+measured on the way back to the start: at a point where it should be small enough, and at the end at a few more, which
+halve what is left of the way. Where it is small enough, all three are measured. Calibration keeps
 the numbers with the lowest validation loss among those within the budget. The start, an edge that does nothing, is
 always within it, so a calibration that finds nothing leaves the model as it was.
 """
@@ -25,7 +26,7 @@ from strop._checks import require
 from strop.calibration.directions import find_directions
 from strop.calibration.level_descent import LevelDescent
 from strop.calibration.numbers import Numbers, Progress, load_state, save_state
-from strop.calibration.objective import Batch, Drift, Group, Guard, Seen
+from strop.calibration.objective import Batch, Drift, Group, Guard, Seen, largest
 from strop.calibration.optimiser import NaturalDescent
 from strop.calibration.quick_passes import quick_passes
 from strop.calibration.settings import Settings
@@ -45,6 +46,9 @@ TASK, STILL = range(2)
 BACK = 0.98
 """How much closer than the estimate to go back, since the square is an estimate."""
 
+RULE = 2
+"""Changes where the same data and settings come to give other numbers: no state of before is gone on from."""
+
 HALVINGS = 4
 """How often the way back from the end is halved."""
 
@@ -59,21 +63,22 @@ def descend(
     tick: Tick = lambda _: None,
     resume: Path | None = None,
     guard: Sequence[Sequence[Group]] = (),
-    validation_guard: Sequence[Sequence[Group]] = (),
+    validation_guard: Sequence[Group] = (),
     begun: Begun = lambda done, of: None,
 ) -> Edge:
     """Return the edge that does best on `validation` within the budget of drift on `validation_prose`.
 
     `batches` are taken in turn, as are the windows of `prose` [1, n]. `guard` are groups of each task on which no harm
-    is to be done. With `resume`, a file, an interrupted calibration goes on after its last whole step, provided that it
-    was given the same batches. The model's parameters must be frozen and stay as they are. `begun` is told of the
-    passes over the untouched model that come before the first step, `tick` of every step.
+    is to be done, `validation_guard` one group of each. With `resume`, a file, an interrupted calibration goes on after
+    its last whole step, provided that it was given the same batches. The model's parameters must be frozen and stay as
+    they are. `begun` is told of the passes over the untouched model that come before the first step, `tick` of every
+    step.
     """
     settings = settings or Settings()
     frozen = not any(parameter.requires_grad for parameter in model.parameters())
     require(frozen, "model must be frozen", "parameters that want gradients", "Call model.requires_grad_(False)")
     require(len(batches) > 0 and len(validation) > 0, "batches and validation must hold at least one batch", "none")
-    passes = [len(prose), len(validation_prose), *(len(groups) for groups in (*guard, *validation_guard))]
+    passes = [len(prose), len(validation_prose), *(len(groups) for groups in guard), len(validation_guard)]
     if resume is None or not resume.exists():
         lengths = [ids.shape[1] for ids in prose]
         scored = choose_optimiser(settings.form).scored
@@ -87,7 +92,7 @@ def descend(
         )  # fmt: skip
         validated = Goals(
             validation, Drift(model, validation_prose, seen, ours.takes),
-            Guard(model, validation_guard, seen, ours.takes),
+            Guard(model, [[group] for group in validation_guard], seen, ours.takes),
         )  # fmt: skip
         return _Descent(model, learned, validated, settings).run(tick, resume, seen)
 
@@ -123,11 +128,11 @@ class Candidate(NamedTuple):
     @property
     def harm(self) -> float:
         """That to the guarded task that suffers most."""
-        return max(self.harms, default=0.0)
+        return largest(self.harms)
 
     def excess(self, settings: Settings) -> float:
         """How many times too far the numbers are: drift grows as their square, harm evenly. At most 1 is within."""
-        return max(math.sqrt(max(self.drift, 0.0) / settings.budget), self.harm / settings.harm)
+        return largest([math.sqrt(largest([self.drift]) / settings.budget), self.harm / settings.harm])
 
 
 class _Descent:
@@ -254,8 +259,10 @@ class _Descent:
         progress, settings = self.progress, self.settings
         last = progress.step == settings.steps or progress.waited + 1 >= settings.patience
         excess = here.excess(settings)
-        within, beyond, share = [0.0], 1.0, BACK / max(excess, 1.0)
-        for _ in range(1 + HALVINGS if last else 1) if excess > 1.0 else ():
+        if not excess > 1.0:
+            return []
+        within, beyond, share = [0.0], 1.0, BACK / excess
+        for _ in range(1 + HALVINGS if last else 1):
             self._go_to(here, share)
             if self._is_within(here):
                 within.append(share)
@@ -263,7 +270,7 @@ class _Descent:
                 beyond = share
             share = (within[-1] + beyond) / 2
         found: list[Candidate] = []
-        while len(within) > 1 and (not found or found[-1].excess(settings) > 1.0):
+        while len(within) > 1 and not (found and found[-1].excess(settings) <= 1.0):
             self._go_to(here, within.pop())
             found.append(self._measure())
         self.numbers.restore(here.numbers)
@@ -277,10 +284,10 @@ class _Descent:
         """Whether what is beyond `here` is within what is allowed where we are."""
         settings, (_, drift, guard) = self.settings, self.validated
         with self.numbers.on(self.model):
-            if here.drift > settings.budget and drift.worst(self.model) > settings.budget:
+            if not (here.drift <= settings.budget or drift.worst(self.model) <= settings.budget):
                 return False
-            suffering = [i for i, harm in enumerate(here.harms) if harm > settings.harm]
-            return max(guard.harms(self.model, suffering), default=0.0) <= settings.harm
+            suffering = [i for i, harm in enumerate(here.harms) if not harm <= settings.harm]
+            return largest(guard.harms(self.model, suffering)) <= settings.harm
 
     @torch.no_grad()
     def _measure(self, seen: Seen = lambda: None) -> Candidate:

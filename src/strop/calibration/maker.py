@@ -13,7 +13,7 @@ from pathlib import Path
 from strop._progress import show_progress
 from strop._version import __version__
 from strop.calibration.data import Data
-from strop.calibration.descent import descend
+from strop.calibration.descent import RULE, descend
 from strop.calibration.hold import hold_entropy
 from strop.calibration.numbers import Progress
 from strop.calibration.settings import Settings
@@ -86,5 +86,5 @@ class EdgeMaker:
     def _depends(self, settings: Settings) -> dict[str, object]:
         """Everything that a calibration depends on."""
         model = self.opened.model
-        known = {"recipe": self.data.recipe, "settings": settings, "data": self.checksum}
+        known = {"recipe": self.data.recipe, "settings": settings, "data": self.checksum, "rule": RULE}
         return known | {"model": fingerprint(model), "dtype": dtype_of(model)}

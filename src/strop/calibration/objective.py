@@ -6,7 +6,7 @@
     harm     max(0, mean over a guarded group of loss now − loss of the untouched model)
 
 The guard is other tasks, whose right answers must not suffer while one task is learned: prose alone does not protect
-what prose seldom asks for, such as counting. What is gained on a guarded task counts for nothing. Within a task gains
+what prose seldom asks for, such as counting. What is gained on a guarded task counts for nothing. Within a group gains
 and losses are set off: single prompts change by chance whatever is learned. A guarded loss is that of answers, or
 mean log(1 + e^−lead), in which a wrong answer that overtakes counts.
 
@@ -34,7 +34,7 @@ Seen = Callable[[], None]
 """Told of every pass over the untouched model, for a progress bar."""
 
 Mine = Callable[[int], bool]
-"""Whether a window or a group is one that this rank will look at."""
+"""Whether a window or a guarded task is one that this rank will look at."""
 
 
 class Batch(Protocol):
@@ -105,7 +105,12 @@ class Drift:
         drifts = ranks_here().collect(len(self.windows), lambda i: float(self.of(model, i)))
         for ids, one in zip(self.windows, drifts, strict=True):
             found.setdefault(ids.shape[1], []).append(one)
-        return max(sum(drifts) / len(drifts) for drifts in found.values())
+        return largest([sum(drifts) / len(drifts) for drifts in found.values()])
+
+
+def largest(values: Sequence[float]) -> float:
+    """The largest, at least 0; NaN where one of them is, which Python's `max` may pass over."""
+    return float(torch.tensor([0.0, *values], dtype=torch.float64).max())
 
 
 def _log_probabilities(model: nn.Module, ids: Tensor) -> Tensor:
@@ -130,6 +135,7 @@ class Guard:
         seen: Seen = lambda: None,
         mine: Mine = lambda _: True,
     ) -> None:
+        require(all(tasks), "every guarded task must have a group", "none")
         self.tasks: list[list[list[tuple[Batch, float]]]] = []
         for i, groups in enumerate(tasks):
             self.tasks.append([])

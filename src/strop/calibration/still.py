@@ -32,14 +32,14 @@ def reads_prose(guard: Guard, step: int) -> bool:
 
 def hold_still(model: nn.Module, drift: Drift, guard: Guard, step: int, weight: float) -> Tensor:
     """Add a step's gradients of drift, weighed by λ, or of harm; return the drift, 0 where no prose is read."""
-    if not guard.tasks:
-        return _pull(drift.of(model, step), weight)
-    turn, count = step // 2, len(guard.tasks)
+    count = len(guard.tasks)
+    turns = 2 if count else 1
+    turn = step // turns
     if reads_prose(guard, step):
-        return _pull(drift.of(model, turn), 2 * weight)
+        return _pull(drift.of(model, turn), turns * weight)
     harm = guard.of(model, turn % count, turn // count)
     if harm > 0:
-        _pull(harm, 2 * HARM)
+        _pull(harm, turns * HARM)
     return torch.zeros(())
 
 

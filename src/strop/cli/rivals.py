@@ -23,7 +23,7 @@ from strop.studies.rivals.board import RivalBoard
         "strop rivals smollm2 --show                            # the board from what is finished",
         "strop rivals smollm2 --show --csv board.csv            # its records",
         "strop rivals --records board.csv                       # the board from kept records: no model is opened",
-        "strop rivals --records board.csv --records more.csv    # of several sittings",
+        "strop rivals --records board.csv --records more.csv    # one board from several files",
     )
 )
 @click.argument("model", required=False)
@@ -37,7 +37,10 @@ from strop.studies.rivals.board import RivalBoard
 @click.option("--seed", type=click.IntRange(min=0), help="Of all randomness.  [default: 0]")
 @click.option("--show", is_flag=True, help="Run nothing: print the board from what is finished.")
 @click.option(
-    "--records", type=options.ExistingFile(), multiple=True, help="Print a board from its kept records instead."
+    "--records",
+    type=options.ExistingFile(),
+    multiple=True,
+    help="Print a board from kept records instead; of several files, the last row of a rival counts.",
 )
 @click.option("--csv", "kept", type=click.Path(path_type=Path), help="Write the records there too.")
 @options.out(RUNS, "Folder for runs; the page becomes <out>/rivals/report.html.")

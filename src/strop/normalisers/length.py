@@ -9,7 +9,7 @@ import math
 
 import torch
 
-from strop._checks import require_number
+from strop._checks import require, require_number
 from strop._types import Rows
 from strop.normalisers.base import Temperature, log_n_keys
 from strop.sharpness import RowStats
@@ -202,7 +202,8 @@ class InfoScale(Temperature):
     def __init__(self, trained_length: float, head_dim: int) -> None:
         super().__init__()
         self.trained_length = require_number("trained_length", trained_length, above=1)
-        self.head_dim = int(require_number("head_dim", head_dim, above=0))
+        require(head_dim >= 1, "head_dim must be at least 1", head_dim)
+        self.head_dim = int(head_dim)
 
     def inverse_temperature(self, stats: RowStats) -> Rows:
         """√((1 − n^(−2/d)) / (1 − n_train^(−2/d))), at least 1."""

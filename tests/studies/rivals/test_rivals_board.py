@@ -145,8 +145,8 @@ def test_marks_are_of_corrected_p_values():
 
 
 def test_records_of_several_sittings_are_corrected_together_and_the_last_one_counts():
-    def row(rival, p):
-        return {"rival": rival, "column": "look-up 48", "p": p, "p_holm": 1.0}
+    def row(rival, p, model="tiny"):
+        return {"model": model, "rival": rival, "column": "look-up 48", "p": p, "p_holm": 1.0}
 
     first = [row(UNTOUCHED, None), row("a", 0.5), row("b", 0.03)]
     found = correct([*first, row("a", 0.01), row("c", 0.02)])
@@ -154,6 +154,8 @@ def test_records_of_several_sittings_are_corrected_together_and_the_last_one_cou
         (UNTOUCHED, 1.0), ("a", pytest.approx(0.03)), ("b", pytest.approx(0.04)), ("c", pytest.approx(0.04)),
     ]  # fmt: skip
     assert first[2]["p_holm"] == 1.0  # what was given stays as it was
+    with pytest.raises(ValueError, match="records must be of one model, got other, tiny"):
+        correct([*first, row("a", 0.01, "other")])
 
 
 def test_ruler_is_kept_where_evaluate_keeps_it(opened, tmp_path, monkeypatch):

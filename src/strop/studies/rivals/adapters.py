@@ -101,7 +101,8 @@ class Care:
         self.model, self.settings, self.weight = model, Settings(), FIRST_WEIGHT
         learned, validated = data.guard(reader)
         self.drift, self.guard = Drift(model, data.prose(reader, "train")), Guard(model, learned)
-        self.judges = Drift(model, data.prose(reader, "validation")), Guard(model, validated)
+        judged = Guard(model, [[group] for group in validated])
+        self.judges = Drift(model, data.prose(reader, "validation")), judged
 
     def hold(self, step: int) -> None:
         """Add the gradients of drift and harm to those of the task."""
@@ -116,19 +117,19 @@ class Care:
         One that is not within after TRIES is taken back altogether.
         """
         ups = [parameter for name, parameter in adapted.named_parameters() if "lora_B" in name]
-        drift, harms = self._measure()
+        found = self._measure()
         for tried in range(TRIES):
-            excess = Candidate(0.0, drift, harms, []).excess(self.settings)
+            excess = found.excess(self.settings)
             if excess <= 1.0:
                 break
             for parameter in ups:
                 parameter.mul_(BACK / excess if tried < TRIES - 1 else 0.0)
-            drift, harms = self._measure()
-        return {"drift": drift, "harm": max(harms, default=0.0)}
+            found = self._measure()
+        return {"drift": found.drift, "harm": found.harm}
 
-    def _measure(self) -> tuple[float, list[float]]:
+    def _measure(self) -> Candidate:
         drift, guard = self.judges
-        return drift.worst(self.model), guard.harms(self.model)
+        return Candidate(0.0, drift.worst(self.model), guard.harms(self.model), [])
 
 
 @contextmanager

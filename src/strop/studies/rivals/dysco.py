@@ -5,9 +5,9 @@
     picked       the largest of m_t as long as they sum to at most 0.975, the largest one in any case; 4,096 at most
     raised       logits + log 2 at the picked keys and at the row's own key, in all heads, in a second pass
 
-Rule and constants are those of the authors' code. Memory begins ten rows before the answer. Logits are raised from
-the row that the answer's first token is read from, and two before it, on. The heads are the 16 of the largest retrieval
-score (retrieval_heads.py).
+Rule and constants are those of the authors' code (MIT). Memory begins ten rows before the answer. Logits are raised
+from the row that the answer's first token is read from, and two before it, on. The heads are the 16 of the largest
+retrieval score (retrieval_heads.py).
 
 Different here:
 
@@ -96,11 +96,14 @@ class Raised(Normaliser):
 @contextmanager
 def stepwise(model: Any, heads: Heads, rule: Dysco) -> Iterator[None]:
     """Read the answers that a model is asked for step by step by this rule, inside the block."""
+    own = vars(model).get("forward")  # accelerate puts one there to move tensors between devices
     model.forward = partial(_read, model, model.forward, heads, rule)
     try:
         yield
     finally:
         del model.forward
+        if own is not None:
+            model.forward = own
 
 
 def _read(
@@ -163,7 +166,7 @@ def make_dysco(opened: Opened, board: RivalBoard, folder: Path, learn: bool) -> 
     """Find the retrieval heads, or read which they were."""
     rule = Dysco()
     given = {"size": board.pairs[1], "seed": board.seed, "count": rule.heads}
-    path = folder / f"dysco-{short_id({**given, **asdict(rule)})}.json"
+    path = folder / f"dysco-{short_id({**board.learned(), **asdict(rule)})}.json"
     if not path.exists():
         if not learn:
             return None

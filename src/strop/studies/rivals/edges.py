@@ -24,7 +24,7 @@ def make_edge(
     from strop.records.addresses import short_id
 
     given: dict[str, Any] = {"sizes": board.pairs, "judged": board.judged, "steps": board.steps, "seed": board.seed}
-    path = folder / f"{name}-{short_id({**asdict(Settings()), **given, **settings})}.safetensors"
+    path = folder / f"{name}-{short_id({**asdict(Settings()), **board.learned(), **settings})}.safetensors"
     if not path.exists():
         if not learn:
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from strop._checks import require
 from strop.evaluation.paired import holm
 from strop.evaluation.verdict import SIGNIFICANT, signed
 from strop.records import Record, real
@@ -16,6 +17,8 @@ UP, DOWN = "▲", "▼"
 def correct(records: Iterable[Record]) -> list[Record]:
     """Return the records, the last of every rival and column, with p-values corrected over all of them."""
     rows = list({(row["rival"], row["column"]): dict(row) for row in records}.values())
+    models = sorted({str(row["model"]) for row in rows})
+    require(len(models) <= 1, "records must be of one model", ", ".join(models), "Show each model's apart")
     tested = [row for row in rows if row["p"] is not None]
     for row, p in zip(tested, holm([real(row["p"]) for row in tested]), strict=True):
         row["p_holm"] = p

@@ -7,8 +7,8 @@
     lookup-similar    similar keys only
     lookup-nouns      common nouns only
 
-A wording has its own nouns (nouns.py): those to descend on, to stop by and to test on have no noun in common. Where one
-descends, half of the passages with similar keys have dense ones.
+A wording has its own nouns (nouns.py): those to descend on, to stop by and to test on have no noun in common. In a
+wording to descend on, whoever asks in it, half of the passages with similar keys have dense ones.
 """
 
 from __future__ import annotations
