@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from strop._checks import require, require_distinct
-from strop.calibration.data import Data
 from strop.calibration.settings import Recipe
 from strop.evaluation.judging.bench import Bench
 
@@ -64,6 +63,8 @@ class RivalBoard:
 
     def learned(self) -> dict[str, Any]:
         """Return what all that learn depend on, and a checksum of the passages that this makes."""
+        from strop.calibration.data import Data
+
         recipe = Recipe("lookup", self.pairs, seed=self.seed, judged=self.judged)
         named = {name: getattr(self, name) for name in ("pairs", "judged", "steps", "seed")}
         return named | {"data": Data(recipe).checksum(self.steps)}
